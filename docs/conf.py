@@ -1,0 +1,61 @@
+"""Sphinx: the settings, and the tables that are drawn from the code's own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.metadata import version as installed
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+project = "hetsched"
+copyright = "2026, the hetsched developers"
+release = version = installed("hetsched")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+autodoc_typehints = "description"
+autodoc_member_order = "bysource"
+
+html_theme = "furo"
+html_title = f"hetsched {release}"
+html_static_path = ["_static"]
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    """A Markdown table."""
+    lines = [list(head), ["---"] * len(list(head)), *map(list, rows)]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+class Vocabulary(SphinxDirective):
+    """``{vocabulary}``: the known annotations, from `hetsched.core.annotations.VOCABULARY`."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table in the page's own markup."""
+        from hetsched.core.annotations import VOCABULARY
+
+        rows = ([f"`{name}`", rule.meaning, rule.allowed, rule.fused] for name, rule in VOCABULARY.items())
+        text = table(["name", "what it says", "values", "when tasks are fused"], rows)
+        return self.parse_text_to_nodes("\n".join(text))
+
+
+class LegalMoves(SphinxDirective):
+    """``{legal-moves}``: the phases of a task, from `hetsched.core.state.LEGAL`."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table in the page's own markup."""
+        from hetsched.core.state import LEGAL, Phase
+
+        rows = ([f"`{p.name}`", ", ".join(f"`{q.name}`" for q in Phase if q in LEGAL.get(p, ())) or "-"] for p in Phase)
+        return self.parse_text_to_nodes("\n".join(table(["from", "to"], rows)))
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Make the directives known."""
+    app.add_directive("vocabulary", Vocabulary)
+    app.add_directive("legal-moves", LegalMoves)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,166 @@
+"""`hetsched.get`: run a dask graph in this process."""
+
+from __future__ import annotations
+
+import atexit
+import operator
+import os
+import threading
+import warnings
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import dask
+from dask._task_spec import DataNode
+from dask.callbacks import local_callbacks
+from dask.sizeof import sizeof
+from dask.system import CPU_COUNT
+
+from hetsched.core.annotations import executor_of
+from hetsched.core.types import Key
+from hetsched.embedded import WORKER, Embedded
+from hetsched.gpu.devices import count_devices
+from hetsched.graph.build import Built, build
+from hetsched.graph.materialise import materialise
+from hetsched.outcome import run, values_of
+from hetsched.report import Report, remember
+from hetsched.watch import Watch
+from hetsched.worker.current import leave
+
+__all__ = ["embedded", "get"]
+
+_lock = threading.Lock()
+_cluster: Embedded | None = None
+
+_UNDERSTOOD_ELSEWHERE = frozenset({"optimize_graph", "traverse", "pool", "chunksize", "get_id", "raise_exception"})
+"""Options of dask's own schedulers that mean nothing here and change no result."""
+
+
+def get(
+    dsk: Any,
+    keys: Any,
+    *,
+    num_workers: int | None = None,
+    callbacks: Any = None,
+    annotations: Mapping[Key, Mapping[str, Any]] | None = None,
+    rerun_exceptions_locally: bool | None = None,
+    cache: Any = None,
+    **kwargs: Any,
+) -> Any:
+    """Run a dask graph and return the values of ``keys``, in their shape (a list gives a tuple).
+
+    Args:
+        dsk: an expression, a HighLevelGraph or a mapping, as dask passes it; it is not changed.
+        keys: a key, or a list of keys, nested at will.
+        num_workers: how many CPU tasks of this graph may run at once; default dask's ``num_workers`` setting, else
+            the CPUs this process may use.
+        callbacks: dask callbacks for this call; default those that are active.
+        annotations: per key or prefix, e.g. ``{"load": {"executor": "io"}}``; stronger than any in the graph.
+        rerun_exceptions_locally: run a task that failed again in the calling thread, for a debugger; default dask's
+            setting of that name.
+        cache: a mapping with values of keys already known.
+        kwargs: options of other schedulers; those nobody knows are warned about.
+
+    Raises:
+        the exception of the first task that fails, as it was raised, with a note that names the task and where it ran;
+        GraphError, AnnotationError or NoWorkerError at once for a graph that cannot be run. KeyboardInterrupt cancels
+        the computation: what has not started never will, and later calls are not affected.
+    """
+    _warn_of_unknown(kwargs)
+    cpus = _slots(num_workers)
+    rerun = bool(dask.config.get("rerun_exceptions_locally", False) if rerun_exceptions_locally is None
+                 else rerun_exceptions_locally)  # fmt: skip
+    cache = dask.config.get("cache", None) if cache is None else cache
+    started = perf_counter()
+    cluster = embedded()
+    with local_callbacks(callbacks) as found:
+        built = build(dsk if cache is None else known(dsk, cache), keys, dask.get_annotations(), annotations)
+        _warn_of_pretending(cluster, built)
+        if found or rerun:
+            call, values = Watch(built, found, rerun).run(cluster, cpus)
+        else:
+            call = run(cluster, built, cpus)
+            values = values_of(built, call)
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
+    if cache is not None:
+        cache.update(values)
+    return _shaped(keys, values)
+
+
+def _warn_of_unknown(options: Mapping[str, Any]) -> None:
+    unknown = [name for name in options if name not in _UNDERSTOOD_ELSEWHERE]
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        warnings.warn(f"hetsched.get does not know these options, they have no effect: {names}", stacklevel=3)
+
+
+def _slots(num_workers: Any) -> int | None:
+    given = dask.config.get("num_workers", None) if num_workers is None else num_workers
+    if given is None:
+        return None
+    slots = operator.index(given)
+    if slots < 1:
+        raise ValueError(f"num_workers must be 1 or more, not {given!r}")
+    return slots
+
+
+def _shaped(keys: Any, values: Mapping[Key, Any]) -> Any:
+    if type(keys) is list:
+        return tuple(_shaped(key, values) for key in keys)
+    return values[keys]
+
+
+def known(dsk: Any, cache: Mapping[Key, Any]) -> dict[Key, Any]:
+    """Put values that are known already into a graph, in place of the tasks that make them."""
+    return {**materialise(dsk).graph, **{key: DataNode(key, value) for key, value in cache.items()}}
+
+
+_pretending_told = False
+
+
+def _warn_of_pretending(cluster: Embedded, built: Built) -> None:
+    """Say, once in a process, that there is no device for GPU tasks."""
+    global _pretending_told  # noqa: PLW0603
+    if _pretending_told or not cluster.pretends:
+        return
+    notes = {id(spec.annotations): spec.annotations for spec in built.tasks if spec.annotations}
+    if any(executor_of(note) == "gpu" for note in notes.values()):
+        _pretending_told = True
+        warnings.warn(
+            "no GPU was found: tasks for the GPU run one at a time on a lane without a device", UserWarning, stacklevel=3
+        )
+
+
+# The one embedded cluster of this process
+
+
+def embedded() -> Embedded:
+    """Return this process's embedded cluster, started at the first call."""
+    global _cluster  # noqa: PLW0603
+    cluster = _cluster
+    if cluster is None:
+        with _lock:
+            cluster = _cluster
+            if cluster is None:
+                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof)
+    return cluster
+
+
+def _close() -> None:
+    global _cluster  # noqa: PLW0603
+    cluster, _cluster = _cluster, None
+    if cluster is not None:
+        cluster.close()
+
+
+def _forget_after_fork() -> None:
+    """A child has none of its parent's threads: it starts afresh."""
+    global _cluster, _lock  # noqa: PLW0603
+    _cluster = None
+    _lock = threading.Lock()
+    leave(None)
+
+
+atexit.register(_close)
+os.register_at_fork(after_in_child=_forget_after_fork)

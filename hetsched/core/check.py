@@ -1,0 +1,82 @@
+"""Recompute every index of the scheduler's state from the truth and compare."""
+
+from __future__ import annotations
+
+from .state import Phase, State, TaskState, WorkerState
+
+__all__ = ["check"]
+
+
+def check(state: State) -> None:
+    """Raise AssertionError where anything the state keeps in place differs from what follows from the phases."""
+    for (client, number), graph in state.graphs.items():
+        assert (graph.client, graph.number) == (client, number)
+        dependents: dict[int, list[int]] = {ts.id: [] for ts in graph.tasks}
+        for position, ts in enumerate(graph.tasks):
+            for d in ts.dependencies:
+                dependents[d.id].append(ts.id)
+            assert ts.graph is graph and ts.id == graph.base + position and state.tasks[ts.id] is ts
+        for ts in graph.tasks:
+            assert [d.id for d in ts.dependents] == dependents[ts.id], f"{ts!r} has other dependents than it is said"
+    assert len(state.tasks) == sum(len(g.tasks) for g in state.graphs.values()), "a task outlives its graph"
+    for ts in state.tasks.values():
+        _check_task(state, ts)
+    for worker in state.workers.values():
+        _check_worker(state, worker)
+    _check_ready(state)
+
+
+def _check_task(state: State, ts: TaskState) -> None:
+    def same(name: str, kept: object, true: object) -> None:
+        assert kept == true, f"{ts!r}.{name} is {kept!r} and should be {true!r}; story: {ts.tell_story()}"
+
+    done = (Phase.MEMORY,)
+    placed = (Phase.MEMORY, Phase.ASSIGNED)
+    live = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
+    if ts.phase in live:
+        same("waiting_on", ts.waiting_on, sum(d.phase not in done for d in ts.dependencies))
+        same("unplaced", ts.unplaced, sum(d.phase not in placed for d in ts.dependencies))
+    wanted = ts.id - ts.graph.base in ts.graph.wanted
+    same("wanted", ts.wanted, wanted)
+    if ts.phase is not Phase.FAILED:
+        same("users", ts.users, sum(d.phase in live for d in ts.dependents) + wanted)
+    same("is held", bool(ts.who_has), ts.phase is Phase.MEMORY)
+    same("is processing", ts.processing_on is not None, ts.phase is Phase.ASSIGNED)
+    for worker in ts.who_has:
+        same("holder", state.workers.get(worker.id), worker)
+    if ts.phase is Phase.READY:
+        same("inputs of a ready task", ts.waiting_on, 0)
+    if ts.phase is Phase.WAITING:
+        assert ts.waiting_on > 0, f"{ts!r} waits for nothing; story: {ts.tell_story()}"
+    if ts.phase is Phase.ASSIGNED:
+        where = ts.processing_on
+        assert where is not None
+        same("its worker", state.workers.get(where.id), where)
+        for d in ts.dependencies:
+            assert d.phase is Phase.MEMORY or d.processing_on is where, f"{ts!r} was assigned and {d!r} is not there"
+    if ts.phase in (Phase.MEMORY, Phase.RELEASED):
+        assert (ts.users > 0) == (ts.phase is Phase.MEMORY), f"{ts!r} has {ts.users} users; {ts.tell_story()}"
+    if ts.forgets:
+        assert not wanted and all(d.phase not in (Phase.WAITING, Phase.READY) for d in ts.dependents), f"{ts!r} forgets"
+
+
+def _check_worker(state: State, worker: WorkerState) -> None:
+    assigned = dict.fromkeys(worker.assigned, 0)
+    nbytes = held = 0
+    for ts in state.tasks.values():
+        if ts.processing_on is worker:
+            assigned[ts.executor] += 1
+        if worker in ts.who_has:
+            nbytes += ts.nbytes
+            held += 1
+    assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
+    assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
+    if not any(assigned.values()):
+        assert worker.occupancy == 0.0
+
+
+def _check_ready(state: State) -> None:
+    queued = {(needs, task) for needs, heap in state.ready.items() for _, task in heap}
+    for ts in state.tasks.values():
+        if ts.phase is Phase.READY:
+            assert (ts.needs, ts.id) in queued, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"

@@ -1,0 +1,95 @@
+"""What a scheduler orders, in the imperative. Each is the wire message too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from .types import ClientId, TaskId, TaskSpec, WorkerId
+
+__all__ = [
+    "CancelTasks",
+    "ClientCommand",
+    "Command",
+    "FreeKeys",
+    "KeysFailed",
+    "KeysReady",
+    "RunTask",
+    "RunTasks",
+    "WorkerCommand",
+]
+
+
+class RunTask(NamedTuple):
+    """One task to run.
+
+    ``inputs`` are the ids of its dependencies, in the spec's order; ``holders`` says, for those that are neither on the
+    worker nor being made there, who has them. Smaller ``rank`` runs first. A result with ``uses`` > 0 is forgotten by
+    the worker, untold, when that many tasks of its own have read it; 0 means it is kept until freed. ``attempt`` tells
+    this order from earlier ones for the same task, and comes back with the outcome.
+    """
+
+    task: TaskId
+    rank: int
+    spec: TaskSpec
+    prefix: str
+    executor: str
+    inputs: Sequence[TaskId]
+    uses: int = 0
+    attempt: int = 0
+    resources: tuple[tuple[str, float], ...] = ()
+    holders: Sequence[tuple[TaskId, tuple[WorkerId, ...]]] = ()
+
+
+class RunTasks(NamedTuple):
+    """Run these, the inputs of each being here, made by an earlier one, or to be fetched."""
+
+    worker: WorkerId
+    tasks: Sequence[RunTask]
+
+
+class CancelTasks(NamedTuple):
+    """Put these down: do not start them, and stop those that can be stopped."""
+
+    worker: WorkerId
+    tasks: Sequence[TaskId]
+
+
+class FreeKeys(NamedTuple):
+    """Forget these results."""
+
+    worker: WorkerId
+    tasks: Sequence[TaskId]
+
+
+class KeysReady(NamedTuple):
+    """Results a client wants can be fetched: ``(position in its graph, task, who has it)``."""
+
+    client: ClientId
+    graph: int
+    ready: Sequence[tuple[int, TaskId, tuple[WorkerId, ...]]]
+
+
+class KeysFailed(NamedTuple):
+    """Results a client wants cannot be had.
+
+    ``failed`` are their positions in its graph; the cause is the task at position ``root``, which failed with
+    ``error`` on ``worker`` (None where it never ran) after the life told in ``story``.
+    """
+
+    client: ClientId
+    graph: int
+    failed: Sequence[int]
+    root: int
+    error: Any
+    worker: WorkerId | None
+    story: str
+
+
+WorkerCommand: TypeAlias = RunTasks | CancelTasks | FreeKeys
+"""What the scheduler's channel carries to a worker."""
+
+ClientCommand: TypeAlias = KeysReady | KeysFailed
+"""What the scheduler's channel carries to a client."""
+
+Command: TypeAlias = WorkerCommand | ClientCommand

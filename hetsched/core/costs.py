@@ -1,0 +1,64 @@
+"""What things cost: durations and sizes learned per kind of task, and the time to move bytes."""
+
+from __future__ import annotations
+
+from .state import Estimate, TaskPrefix, TaskState, WorkerState
+
+__all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "nbytes_of", "transfer_seconds"]
+
+BANDWIDTH = 100e6
+"""Bytes per second between two workers, until it is measured."""
+
+LATENCY = 1e-3
+"""Seconds a transfer takes beside its bytes."""
+
+UNKNOWN = 0.01
+"""Seconds a task is taken to last while nothing is known of its kind."""
+
+_MEMORY = 1000.0
+
+
+def learn(prefix: TaskPrefix, executor: str, count: int, seconds: float, nbytes: int) -> None:
+    """Add ``count`` measured runs, which took ``seconds`` and made ``nbytes`` together.
+
+    Past 1,000 runs the old ones count half, so that a kind of task that changes is learned anew.
+    """
+    estimate = prefix.on.get(executor)
+    if estimate is None:
+        estimate = prefix.on[executor] = Estimate()
+    elif estimate.count > _MEMORY:
+        estimate.count *= 0.5
+        estimate.seconds *= 0.5
+        estimate.nbytes *= 0.5
+    estimate.count += count
+    estimate.seconds += seconds
+    estimate.nbytes += nbytes
+
+
+def duration_of(ts: TaskState) -> float:
+    """Seconds the task is expected to run: measured, else the person's hint, else :data:`UNKNOWN`."""
+    estimate = ts.prefix.on.get(ts.needs.executor)
+    if estimate is not None and estimate.count:
+        return estimate.seconds / estimate.count
+    hint = ts.annotations.get("duration")
+    return float(hint) if isinstance(hint, int | float) else UNKNOWN
+
+
+def nbytes_of(ts: TaskState) -> float:
+    """Bytes of the task's result: what it is in memory, else expected as for :func:`duration_of`, else 0."""
+    if ts.who_has:
+        return float(ts.nbytes)
+    estimate = ts.prefix.on.get(ts.needs.executor)
+    if estimate is not None and estimate.count:
+        return estimate.nbytes / estimate.count
+    hint = ts.annotations.get("nbytes")
+    return float(hint) if isinstance(hint, int | float) else 0.0
+
+
+def transfer_seconds(ts: TaskState, worker: WorkerState) -> float:
+    """Seconds to bring the inputs of a task to a worker that has not got them."""
+    seconds = 0.0
+    for d in ts.dependencies:
+        if worker not in d.who_has and d.processing_on is not worker:
+            seconds += LATENCY + nbytes_of(d) / BANDWIDTH
+    return seconds

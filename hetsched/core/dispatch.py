@@ -1,0 +1,155 @@
+"""Hand tasks that can run, or soon can, to workers."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from .commands import RunTask, RunTasks
+from .costs import duration_of
+from .needs import Needs
+from .placement import Policy
+from .state import Graph, Phase, State, TaskState, WorkerState
+
+__all__ = ["Dispatcher"]
+
+_WAITING, _READY, _ASSIGNED, _MEMORY = Phase.WAITING, Phase.READY, Phase.ASSIGNED, Phase.MEMORY
+
+
+class Dispatcher:
+    """Assigns ready tasks by rank, and with each the tasks that may run ahead on the same worker.
+
+    A task may be assigned before its inputs exist if every input is in memory or is being made on that very worker,
+    which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
+    """
+
+    __slots__ = ("_batches", "_policy", "_state")
+
+    def __init__(self, state: State, policy: Policy) -> None:
+        self._state = state
+        self._policy = policy
+        self._batches: dict[WorkerState, list[TaskState]] = {}
+
+    def queue(self, tasks: list[TaskState], cause: str, now: float) -> None:
+        """Make tasks READY, whose inputs all exist."""
+        self._state.move(tasks, _READY, cause, now)
+        ready = self._state.ready
+        for ts in tasks:
+            heap = ready.get(ts.needs)
+            if heap is None:
+                heap = ready[ts.needs] = []
+            heappush(heap, (ts.rank, ts.id))
+
+    def take_whole(self, graph: Graph, now: float) -> bool:
+        """Assign a new graph at once, where there is one worker and it wants all there is."""
+        workers = self._state.workers
+        if len(workers) != 1:
+            return False
+        (worker,) = workers.values()
+        if worker.capacity.window:
+            return False
+        executors = worker.capacity.executors
+        if not all(needs.met_by(worker.id, worker.capacity) for needs in {ts.needs: None for ts in graph.tasks}):
+            return False
+        assigned = dict.fromkeys(executors, 0)
+        for ts in graph.tasks:
+            ts.processing_on = worker
+            ts.unplaced = 0
+            assigned[ts.needs.executor] += 1
+        for executor, count in assigned.items():
+            worker.assigned[executor] += count
+        self._state.move(graph.tasks, _ASSIGNED, worker.id, now)
+        self._batches.setdefault(worker, []).extend(graph.tasks)
+        return True
+
+    def assign_ready(self, now: float) -> None:
+        """Give ready tasks to workers that have room, best rank first, until one of the two runs out."""
+        open_to: dict[Needs, list[WorkerState]] = {}
+        while (ts := self._next(open_to)) is not None:
+            workers = open_to[ts.needs]
+            worker = workers[0] if len(workers) == 1 else self._policy.choose(ts, workers)
+            self.assign(ts, worker, now)
+            for needs, others in open_to.items():
+                if worker in others and worker.room_for(needs.executor) <= 0:
+                    others.remove(worker)
+
+    def _next(self, open_to: dict[Needs, list[WorkerState]]) -> TaskState | None:
+        """Take the best-ranked ready task some worker has room for."""
+        tasks = self._state.tasks
+        ready = self._state.ready
+        best: list[tuple[int, int]] | None = None
+        for needs in list(ready):
+            heap = ready[needs]
+            while heap:
+                ts = tasks.get(heap[0][1])
+                if ts is not None and ts.phase is _READY and ts.needs is needs:
+                    break
+                heappop(heap)
+            if not heap:
+                del ready[needs]
+                continue
+            if needs not in open_to:
+                open_to[needs] = [
+                    w
+                    for w in self._state.workers.values()
+                    if w.room_for(needs.executor) > 0 and needs.met_by(w.id, w.capacity)
+                ]
+            if open_to[needs] and (best is None or heap[0] < best[0]):
+                best = heap
+        return None if best is None else tasks[heappop(best)[1]]
+
+    def assign(self, first: TaskState, worker: WorkerState, now: float) -> None:
+        """Assign a task, and then those that may run ahead after it while the worker has room."""
+        batch = self._batches.setdefault(worker, [])
+        stack = [first]
+        while stack:
+            ts = stack.pop()
+            if ts is not first and not self._may_run_ahead(ts, worker):
+                continue
+            executor = ts.needs.executor
+            worker.assigned[executor] += 1
+            ts.processing_on = worker
+            ts.estimate = duration_of(ts)
+            worker.occupancy += ts.estimate
+            self._state.move((ts,), _ASSIGNED, worker.id, now)
+            batch.append(ts)
+            for d in ts.dependents:
+                d.unplaced -= 1
+                if not d.unplaced and d.phase is _WAITING:
+                    stack.append(d)
+
+    def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
+        return (
+            ts.phase is _WAITING
+            and worker.room_for(ts.needs.executor) > 0
+            and all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
+            and ts.needs.met_by(worker.id, worker.capacity)
+        )
+
+    def flush(self) -> list[RunTasks]:
+        """Return what was assigned since the last flush, one order per worker."""
+        if not self._batches:
+            return []
+        out = [RunTasks(w.id, [_order(ts, w) for ts in batch]) for w, batch in self._batches.items() if batch]
+        self._batches = {}
+        return out
+
+
+def _order(ts: TaskState, worker: WorkerState) -> RunTask:
+    needs = ts.needs
+    uses = 0
+    if ts.dependents and not ts.wanted:
+        for d in ts.dependents:
+            if d.processing_on is not worker:
+                break
+        else:
+            ts.forgets = True
+            uses = len(ts.dependents)
+    holders: list[tuple[int, tuple[str, ...]]] = []
+    inputs = []
+    for d in ts.dependencies:
+        inputs.append(d.id)
+        if d.who_has and worker not in d.who_has:
+            holders.append((d.id, tuple(w.id for w in d.who_has)))
+    return RunTask(
+        ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, needs.resources, holders
+    )

@@ -1,0 +1,125 @@
+"""What may happen to a scheduler, in the past tense. Each is the wire message too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
+
+__all__ = [
+    "CapacityChanged",
+    "ClientEvent",
+    "ClientLeft",
+    "Event",
+    "GraphCancelled",
+    "GraphReleased",
+    "GraphSubmitted",
+    "InputsMissing",
+    "ReplicasAdded",
+    "TasksFailed",
+    "TasksFinished",
+    "WorkerEvent",
+    "WorkerJoined",
+    "WorkerLost",
+]
+
+
+class GraphSubmitted(NamedTuple):
+    """A client wants a graph run.
+
+    ``tasks`` come in the order they should be started, every task after all it depends on; dependencies are positions
+    in this list. ``wanted`` are the positions whose results the client will fetch. ``graph`` is a number the client has
+    not used before. Of two graphs the one of greater ``urgency`` goes first (a graph submitted from inside a task is
+    more urgent than the task's own). ``lanes`` renames executors for this graph alone, ``{"cpu": "cpu:3"}``.
+    """
+
+    client: ClientId
+    graph: int
+    tasks: Sequence[TaskSpec]
+    wanted: Sequence[int]
+    urgency: int = 0
+    lanes: dict[str, str] | None = None
+
+
+class GraphReleased(NamedTuple):
+    """A client needs nothing of a graph any more; what has not run will not be."""
+
+    client: ClientId
+    graph: int
+
+
+class GraphCancelled(NamedTuple):
+    """A client gave a graph up: as released, and tasks that run are asked to stop."""
+
+    client: ClientId
+    graph: int
+
+
+class ClientLeft(NamedTuple):
+    """A client is gone: all its graphs are cancelled."""
+
+    client: ClientId
+
+
+class WorkerJoined(NamedTuple):
+    """A worker offers itself."""
+
+    worker: WorkerId
+    capacity: Capacity
+
+
+class CapacityChanged(NamedTuple):
+    """A worker can do something else than it announced."""
+
+    worker: WorkerId
+    capacity: Capacity
+
+
+class WorkerLost(NamedTuple):
+    """A worker is gone, with all it held."""
+
+    worker: WorkerId
+    reason: str
+
+
+class TasksFinished(NamedTuple):
+    """Tasks have run on a worker, which now holds their results."""
+
+    worker: WorkerId
+    executor: str
+    outcomes: Sequence[Outcome]
+
+
+class TasksFailed(NamedTuple):
+    """Tasks raised. ``failures`` holds ``(task, attempt, error, may_retry)``; the error is opaque to the scheduler."""
+
+    worker: WorkerId
+    executor: str
+    failures: Sequence[tuple[TaskId, int, Any, bool]]
+
+
+class InputsMissing(NamedTuple):
+    """A worker could not get inputs from anyone said to hold them; it has put the tasks that read them down again."""
+
+    worker: WorkerId
+    inputs: Sequence[TaskId]
+    tasks: Sequence[TaskId]
+
+
+class ReplicasAdded(NamedTuple):
+    """A worker has fetched copies of results that others hold."""
+
+    worker: WorkerId
+    tasks: Sequence[TaskId]
+
+
+ClientEvent: TypeAlias = GraphSubmitted | GraphReleased | GraphCancelled | ClientLeft
+"""What a client's channel carries to the scheduler."""
+
+WorkerEvent: TypeAlias = (
+    WorkerJoined | CapacityChanged | WorkerLost | TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
+)
+"""What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
+
+Event: TypeAlias = ClientEvent | WorkerEvent

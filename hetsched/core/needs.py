@@ -1,0 +1,76 @@
+"""What a task demands of a worker, read once from its annotations and shared by all tasks that demand the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .annotations import executor_of
+from .types import ANY_POOL, Capacity, TaskId, WorkerId
+
+__all__ = ["Needs", "rank_of"]
+
+_ID_BITS = 44
+_URGENCY = 1 << 32
+
+
+def rank_of(urgency: int, priority: float, task: TaskId) -> int:
+    """Put a task into one line with all others: smaller runs first.
+
+    More urgent graphs go before less urgent ones, then higher priorities before lower (told apart to 1/1000), then
+    earlier tasks before later ones.
+    """
+    level = urgency * _URGENCY + round(priority * 1000)
+    return (-level << _ID_BITS) + task
+
+
+class Needs:
+    """Where a task may run, how urgent it is and how often it may fail.
+
+    ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
+    names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``.
+    """
+
+    __slots__ = ("executor", "others", "pools", "priority", "resources", "retries", "workers")
+
+    def __init__(self, annotations: Mapping[str, Any], lanes: Mapping[str, str] | None = None) -> None:
+        executor = executor_of(annotations)
+        self.executor: str = lanes.get(executor, executor) if lanes else executor
+        pool = annotations.get("pool")
+        self.pools: tuple[str, ...] | None = (pool,) if isinstance(pool, str) else tuple(pool) if pool else None
+        workers = annotations.get("workers")
+        self.workers: tuple[WorkerId, ...] | None = tuple(workers) if workers else None
+        self.others: bool = bool(annotations.get("allow_other_workers", False))
+        resources = dict(annotations.get("resources") or {})
+        if executor == "gpu":
+            # A slot of a GPU lane is a share of a device, so both ways of asking for one are counted together.
+            resources.setdefault("GPU", 1.0)
+        self.resources: tuple[tuple[str, float], ...] = tuple(sorted(resources.items()))
+        self.priority: float = annotations.get("priority", 0)
+        self.retries: int = annotations.get("retries", 0)
+
+    def key(self) -> tuple[object, ...]:
+        """What two equal needs have in common."""
+        return (self.executor, self.pools, self.workers, self.others, self.resources, self.priority, self.retries)
+
+    def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
+        """Tell whether this worker could run the task, were it idle."""
+        return all(ok for _, ok in self.trial(worker, capacity))
+
+    def trial(self, worker: WorkerId, capacity: Capacity) -> list[tuple[str, bool]]:
+        """List each demand in words with whether this worker meets it."""
+        found = [(f"executor {self.executor!r}", capacity.executors.get(self.executor, 0) > 0)]
+        if self.pools is not None:
+            found.append((f"pool {'|'.join(self.pools)}", capacity.pool == ANY_POOL or capacity.pool in self.pools))
+        if self.workers is not None and not self.others:
+            found.append((f"workers {', '.join(self.workers)}", worker in self.workers))
+        for name, amount in self.resources:
+            found.append((f"resource {name}={amount:g}", capacity.resources.get(name, 0.0) >= amount))
+        return found
+
+    def why_nobody(self, workers: Mapping[WorkerId, Capacity]) -> str:
+        """Say for each demand how many of the workers meet it."""
+        trials = [dict(self.trial(name, capacity)) for name, capacity in workers.items()]
+        words = trials[0] if trials else dict(self.trial("", Capacity({})))
+        parts = [f"{word}: {sum(t[word] for t in trials)} of {len(trials)}" for word in words]
+        return "workers that satisfy " + "; ".join(parts)

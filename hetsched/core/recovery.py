@@ -1,0 +1,146 @@
+"""After a loss: plan again from who holds what.
+
+Losing a worker is rare, so nothing is patched: one pass from the wanted results back finds what must be made, one
+pass forward finds which standing assignments still make sense, and every count is computed anew. The cost is that of
+looking at each task once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .state import Graph, Phase, State, TaskState, WorkerState
+
+__all__ = ["Replan", "forget_holders", "replan", "unassign"]
+
+_LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
+
+
+class Replan:
+    """What a new plan asks for: assignments to revoke, results to free (by worker), tasks that can
+    run, tasks that no longer can."""
+
+    __slots__ = ("free", "ready", "revoke", "wait")
+
+    def __init__(self) -> None:
+        self.revoke: dict[WorkerState, list[TaskState]] = {}
+        self.free: dict[WorkerState, list[TaskState]] = {}
+        self.ready: list[TaskState] = []
+        self.wait: list[TaskState] = []
+
+
+def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerState], cause: str, now: float) -> None:
+    """Take note that these workers do not hold these results; a result nobody holds is to be made again."""
+    lost = []
+    for ts in tasks:
+        gone = [w for w in ts.who_has if w in holders]
+        for w in gone:
+            w.nbytes -= ts.nbytes
+            w.held -= 1
+        left = tuple(w for w in ts.who_has if w not in holders)
+        if gone and not left:
+            lost.append(ts)
+        ts.who_has = left
+    for ts in lost:
+        ts.forgets = False
+        ts.attempt += 1
+    state.move(lost, Phase.WAITING, cause, now)
+
+
+def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> None:
+    """Put assigned tasks back to WAITING; their counts are for :func:`replan` to mend."""
+    for ts in tasks:
+        worker = ts.processing_on
+        assert worker is not None
+        worker.assigned[ts.needs.executor] -= 1
+        worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
+        ts.processing_on = None
+        ts.estimate = 0.0
+        ts.attempt += 1
+        ts.forgets = False
+    state.move(tasks, Phase.WAITING, cause, now)
+
+
+def replan(state: State, graphs: Sequence[Graph], cause: str, now: float) -> Replan:
+    """Recompute, for these graphs, what must run and what may be freed, and all counts that follow."""
+    plan = Replan()
+    for graph in graphs:
+        needed = _needed(graph)
+        _release_and_revive(state, graph, needed, plan, cause, now)
+        _revoke(state, graph, plan, cause, now)
+        _recount(graph, plan)
+    return plan
+
+
+def _needed(graph: Graph) -> set[int]:
+    """Find the tasks whose results somebody will still read, from the outputs back."""
+    needed: set[int] = set()
+    runs: set[int] = set()
+    for ts in reversed(graph.tasks):
+        if ts.phase is Phase.FAILED:
+            continue
+        if ts.wanted or any(d.id in runs for d in ts.dependents):
+            needed.add(ts.id)
+            if ts.phase is not Phase.MEMORY:
+                runs.add(ts.id)
+    return needed
+
+
+def _release_and_revive(state: State, graph: Graph, needed: set[int], plan: Replan, cause: str, now: float) -> None:
+    release, revive, drop = [], [], []
+    for ts in graph.tasks:
+        if ts.id in needed:
+            if ts.phase is Phase.RELEASED:
+                revive.append(ts)
+        elif ts.phase is Phase.MEMORY:
+            for w in ts.who_has:
+                plan.free.setdefault(w, []).append(ts)
+                w.nbytes -= ts.nbytes
+                w.held -= 1
+            ts.who_has = ()
+            release.append(ts)
+        elif ts.phase is Phase.ASSIGNED:
+            assert ts.processing_on is not None
+            plan.revoke.setdefault(ts.processing_on, []).append(ts)
+            drop.append(ts)
+        elif ts.phase in (Phase.WAITING, Phase.READY):
+            release.append(ts)
+    unassign(state, drop, cause, now)
+    state.move(release, Phase.RELEASED, cause, now)
+    state.move(drop, Phase.RELEASED, cause, now)
+    for ts in revive:
+        ts.forgets = False
+        ts.attempt += 1
+    state.move(revive, Phase.WAITING, cause, now)
+
+
+def _revoke(state: State, graph: Graph, plan: Replan, cause: str, now: float) -> None:
+    """Take back, in order, each assignment that counts on an input which is no longer coming to that worker."""
+    for ts in graph.tasks:
+        if ts.phase is not Phase.ASSIGNED:
+            continue
+        worker = ts.processing_on
+        assert worker is not None
+        if all(d.phase is Phase.MEMORY or d.processing_on is worker for d in ts.dependencies):
+            continue
+        plan.revoke.setdefault(worker, []).append(ts)
+        unassign(state, [ts], cause, now)
+
+
+def _recount(graph: Graph, plan: Replan) -> None:
+    back = []
+    for ts in graph.tasks:
+        if ts.phase is Phase.FAILED:
+            continue
+        ts.users = ts.wanted + sum(d.phase in _LIVE for d in ts.dependents)
+        if ts.forgets and any(d.phase in (Phase.WAITING, Phase.READY) for d in ts.dependents):
+            ts.forgets = False
+        if ts.phase not in _LIVE:
+            continue
+        ts.waiting_on = sum(d.phase is not Phase.MEMORY for d in ts.dependencies)
+        ts.unplaced = sum(d.phase not in (Phase.MEMORY, Phase.ASSIGNED) for d in ts.dependencies)
+        if ts.phase is Phase.READY and ts.waiting_on:
+            back.append(ts)
+        elif ts.phase is Phase.WAITING and not ts.waiting_on:
+            plan.ready.append(ts)
+    plan.wait.extend(back)

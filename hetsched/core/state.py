@@ -1,0 +1,236 @@
+"""Everything the scheduler knows, the table of legal changes, and the check that nothing contradicts itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+from .needs import Needs
+from .types import Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
+
+__all__ = ["LEGAL", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState"]
+
+
+class Phase(IntEnum):
+    """Where a task stands."""
+
+    WAITING = 0
+    """Some of its inputs do not exist yet."""
+    READY = 1
+    """Its inputs exist; it waits for a worker."""
+    ASSIGNED = 2
+    """A worker was told to run it (perhaps ahead of its inputs, which that worker is making)."""
+    MEMORY = 3
+    """Workers hold its result."""
+    RELEASED = 4
+    """Nobody needs its result."""
+    FAILED = 5
+    """It raised and may not try again, or an input of it did."""
+
+
+LEGAL: Mapping[Phase, frozenset[Phase]] = {
+    Phase.WAITING: frozenset({Phase.READY, Phase.ASSIGNED, Phase.RELEASED, Phase.FAILED}),
+    Phase.READY: frozenset({Phase.WAITING, Phase.ASSIGNED, Phase.RELEASED, Phase.FAILED}),
+    Phase.ASSIGNED: frozenset({Phase.WAITING, Phase.READY, Phase.MEMORY, Phase.RELEASED, Phase.FAILED}),
+    Phase.MEMORY: frozenset({Phase.WAITING, Phase.RELEASED}),
+    Phase.RELEASED: frozenset({Phase.WAITING}),
+    Phase.FAILED: frozenset({Phase.RELEASED}),
+}
+"""From each phase, the phases a task may go to next."""
+
+_LEGAL_BITS = tuple(sum(1 << target for target in LEGAL[phase]) for phase in Phase)
+
+
+class Estimate:
+    """What was measured of one kind of task on one executor: sums that forget by halving."""
+
+    __slots__ = ("count", "nbytes", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0.0
+        self.seconds = 0.0
+        self.nbytes = 0.0
+
+
+class TaskPrefix:
+    """What is learned per kind of task: durations and sizes per executor."""
+
+    __slots__ = ("name", "on")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.on: dict[str, Estimate] = {}
+
+
+class WorkerState:
+    """A worker as the scheduler sees it."""
+
+    __slots__ = ("alone", "assigned", "capacity", "held", "id", "nbytes", "occupancy", "room")
+
+    def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
+        self.id = id
+        self.capacity = capacity
+        self.alone: tuple[WorkerState, ...] = (self,)
+        """The holders of a result that only this worker has: one tuple for all such results."""
+        self.assigned: dict[str, int] = dict.fromkeys(capacity.executors, 0)
+        self.held = 0
+        self.nbytes = 0
+        self.occupancy = 0.0
+        """Estimated seconds of the work it was told to do."""
+
+    def room_for(self, executor: str) -> int:
+        """How many more tasks it wants to be given for this executor."""
+        slots = self.capacity.executors.get(executor, 0)
+        if not slots:
+            return 0
+        window = self.capacity.window
+        return slots * window - self.assigned.get(executor, 0) if window else 1 << 40
+
+    def __repr__(self) -> str:
+        return f"<WorkerState {self.id!r}>"
+
+
+class Pool:
+    """A named set of workers behind a link."""
+
+    __slots__ = ("members", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.members: dict[WorkerId, WorkerState] = {}
+
+
+class TaskState:
+    """A task as the scheduler sees it."""
+
+    __slots__ = (
+        "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
+        "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "story", "unplaced",
+        "users", "waiting_on", "wanted", "who_has",
+    )  # fmt: skip
+
+    def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
+        self.id = id
+        self.spec = spec
+        self.graph = graph
+        self.prefix = prefix
+        self.needs = needs
+        self.rank = rank
+        self.phase = Phase.WAITING
+        self.dependencies: list[TaskState] = []
+        self.dependents: list[TaskState] = []
+        self.waiting_on = 0
+        """How many inputs are not in memory."""
+        self.unplaced = 0
+        """How many inputs are neither in memory nor assigned."""
+        self.users = 0
+        """How many will still read the result: dependents that have not run, and the client if it wants it."""
+        self.who_has: tuple[WorkerState, ...] = ()
+        self.processing_on: WorkerState | None = None
+        self.wanted = False
+        self.forgets = False
+        """The worker drops the result by itself when its dependents, all assigned there, have read it."""
+        self.nbytes = 0
+        self.cuda_nbytes = 0
+        self.estimate = 0.0
+        self.retries_left = needs.retries
+        self.losses = 0
+        self.attempt = 0
+        self.story: list[tuple[float, Phase, str]] = []
+
+    @property
+    def key(self) -> Key:
+        """What the person calls it."""
+        return self.spec.key
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """Its annotations, possibly none."""
+        return self.spec.annotations or {}
+
+    @property
+    def executor(self) -> str:
+        """The executor it takes a slot of."""
+        return self.needs.executor
+
+    @property
+    def pool(self) -> tuple[str, ...] | None:
+        """The pools it may run in, None for any."""
+        return self.needs.pools
+
+    @property
+    def provenance(self) -> str | None:
+        """Where it was built, if that was recorded."""
+        value = self.annotations.get("provenance")
+        return value if isinstance(value, str) else None
+
+    def __repr__(self) -> str:
+        return f"<TaskState {self.key!r} {self.phase.name}>"
+
+    def tell_story(self) -> str:
+        """The task's life in one line, for error messages."""
+        parts = [f"{now:.6f} {Phase(phase).name} ({cause})" for now, phase, cause in self.story]
+        return "; ".join(parts)
+
+
+class Graph:
+    """One submitted graph: its own name space."""
+
+    __slots__ = ("base", "client", "number", "tasks", "wanted")
+
+    def __init__(self, client: ClientId, number: int, base: TaskId, wanted: Iterable[int]) -> None:
+        self.client = client
+        self.number = number
+        self.base = base
+        self.tasks: list[TaskState] = []
+        self.wanted: dict[int, None] = dict.fromkeys(wanted)
+
+class State:
+    """All tasks, graphs and workers, and the queues of what can run."""
+
+    __slots__ = ("graphs", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "workers")
+
+    def __init__(self) -> None:
+        self.tasks: dict[TaskId, TaskState] = {}
+        self.graphs: dict[tuple[ClientId, int], Graph] = {}
+        self.workers: dict[WorkerId, WorkerState] = {}
+        self.pools: dict[str, Pool] = {}
+        self.prefixes: dict[str, TaskPrefix] = {}
+        self.needs: dict[tuple[object, ...], Needs] = {}
+        self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
+        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
+        self.next_id: TaskId = 0
+
+    def move(self, tasks: Iterable[TaskState], phase: Phase, cause: str, now: float) -> None:
+        """Take tasks to a phase, if the table allows it, and write it into their stories.
+
+        Raises AssertionError (a bug of ours), with the task's story, where the change is not legal.
+        """
+        entry = (now, phase, cause)
+        for ts in tasks:
+            if not _LEGAL_BITS[ts.phase] >> phase & 1:
+                raise AssertionError(f"{ts.key!r}: {ts.phase.name} -> {phase.name} ({cause}); story: {ts.tell_story()}")
+            ts.phase = phase
+            ts.story.append(entry)
+
+    def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
+        """Take a worker in."""
+        w = self.workers[worker] = WorkerState(worker, capacity)
+        if capacity.pool is not None:
+            self.pools.setdefault(capacity.pool, Pool(capacity.pool)).members[worker] = w
+        return w
+
+    def remove_worker(self, worker: WorkerId) -> WorkerState | None:
+        """Take a worker out of the tables; what it held and ran is the caller's to mend."""
+        w = self.workers.pop(worker, None)
+        if w is not None and w.capacity.pool is not None:
+            pool = self.pools[w.capacity.pool]
+            del pool.members[worker]
+            if not pool.members:
+                del self.pools[pool.name]
+        return w
+
+    def capacities(self) -> dict[WorkerId, Capacity]:
+        """What each worker announced."""
+        return {name: w.capacity for name, w in self.workers.items()}

@@ -1,0 +1,283 @@
+"""The embedded cluster: a scheduler and one worker in this process, nothing serialised between them.
+
+One trio loop in a daemon thread feeds the scheduler; the worker's threads run the tasks. Callers wait on a lock, so
+they may be anywhere: in the main thread, in a notebook's running loop, in many threads at once, inside a task.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple, assert_never
+
+import trio
+
+from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.events import (
+    CapacityChanged,
+    Event,
+    GraphCancelled,
+    GraphReleased,
+    GraphSubmitted,
+    TasksFinished,
+    WorkerJoined,
+)
+from hetsched.core.scheduler import Options, Scheduler
+from hetsched.core.types import ANY_POOL, Capacity, Outcome, TaskId, TaskSpec
+from hetsched.worker.current import current_batch
+from hetsched.worker.engine import Engine
+from hetsched.worker.sizes import Measure
+
+__all__ = ["WORKER", "Call", "Embedded", "Run"]
+
+WORKER = "embedded"
+"""The name of the one worker."""
+
+_CLIENT = "here"
+
+
+class Run(NamedTuple):
+    """A batch of finished tasks as the report wants it: executor and outcomes, ids counted from the scheduler's."""
+
+    executor: str
+    outcomes: Sequence[Outcome]
+
+
+class Call:
+    """One graph on its way; waits in the caller's thread."""
+
+    def __init__(
+        self, number: int, count: int, wanted: int, depth: int, follow: Callable[[Call], None] | None = None
+    ) -> None:
+        self.number = number
+        self.count = count
+        self.depth = depth
+        self.results: dict[int, Any] = {}
+        self.failure: KeysFailed | None = None
+        self.crash: BaseException | None = None
+        self.base = 0
+        self.runs: list[Run] = []
+        """What ran while this call was on, that of other calls included."""
+        self._follow = follow
+        self._wanted = wanted
+        self._over = threading.Lock()
+        self._over.acquire()
+        self._then: list[Callable[[], None]] = []
+        self._is_over = False
+
+    def wait(self) -> None:
+        """Block until the results are there or cannot be had; an exception such as KeyboardInterrupt passes through."""
+        if self._follow is not None:
+            self._follow(self)
+        if not self._is_over:
+            self._over.acquire()
+
+    def finished(self) -> bool:
+        """Tell whether it is over."""
+        return self._is_over
+
+    def on_finish(self, call: Callable[[], None]) -> None:
+        """Have something called in the loop's thread when it is over, at once if it is."""
+        self._then.append(call)
+        if self._is_over:
+            call()
+
+    def add_results(self, results: dict[int, Any]) -> bool:
+        """Take results by position; tells whether these were the last."""
+        self.results.update(results)
+        return len(self.results) >= self._wanted
+
+    def finish(self) -> None:
+        """Let the caller go on."""
+        if not self._is_over:
+            self._is_over = True
+            self._over.release()
+            for call in self._then:
+                call()
+
+
+class Submission(NamedTuple):
+    """A graph on its way to the loop, with the call that waits for it."""
+
+    event: GraphSubmitted
+    call: Call
+
+
+class Embedded:
+    """The cluster inside this process. Made once; any thread may submit to it."""
+
+    def __init__(self, cpus: int, gpus: int, sizeof: Callable[[Any], int]) -> None:
+        self.cpus = cpus
+        self.pretends = gpus == 0
+        lanes = max(gpus, 1)
+        self._capacity = Capacity(
+            executors={"cpu": cpus, "gpu": lanes, "io": max(16, 4 * cpus), "process": cpus},
+            resources={"GPU": float(lanes)},
+            pool=ANY_POOL,
+            window=0,
+        )
+        self._scheduler = Scheduler(options=Options(wait_for_workers=False))
+        self._scheduler.handle(WorkerJoined(WORKER, self._capacity), perf_counter())
+        self._engine = Engine(
+            WORKER, self._capacity.executors, self._capacity.resources, Measure(sizeof), self._send_from_worker
+        )
+        self._inbox: deque[Event | Submission] = deque()
+        self._woken = False
+        self._calls: dict[int, Call] = {}
+        self._next_graph = 0
+        self._lock = threading.Lock()
+        self._token: trio.lowlevel.TrioToken | None = None
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._run_loop, args=(started,), name="hetsched-loop", daemon=True)
+        self._thread.start()
+        started.wait()
+
+    # Callers
+
+    def run(
+        self,
+        tasks: Sequence[TaskSpec],
+        wanted: Sequence[int],
+        cpus: int | None = None,
+        follow: Callable[[Call], None] | None = None,
+    ) -> Call:
+        """Run a graph and wait for it; the call returned holds results, or the failure.
+
+        ``cpus`` limits the CPU slots this graph may use. ``follow`` is called while it is under way, in this thread.
+        An exception out of the wait (KeyboardInterrupt) cancels the graph and passes through.
+        """
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("hetsched.get was called in the scheduler's own thread, by a finalizer perhaps")
+        lanes = self._limit(cpus) if cpus is not None and cpus != self.cpus else None
+        inside = current_batch()
+        with self._lock:
+            number = self._next_graph
+            self._next_graph += 1
+        depth = 0 if inside is None else self._depth(inside.task) + 1
+        call = Call(number, len(tasks), len(wanted), depth, follow)
+        self._post(Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call))
+        try:
+            if inside is None:
+                call.wait()
+            else:
+                self._engine.wait(inside, call)
+        except BaseException:
+            self._post(GraphCancelled(_CLIENT, number))
+            raise
+        if call.crash is not None:
+            raise call.crash
+        return call
+
+    def _depth(self, task: TaskId) -> int:
+        """How many calls of ``get`` a task is inside of, its own graph's counted as none."""
+        for call in list(self._calls.values()):
+            if call.base <= task < call.base + call.count:
+                return call.depth
+        return 0
+
+    def _limit(self, cpus: int) -> dict[str, str]:
+        """Give graphs that may use this many CPU slots a group of threads of their own."""
+        name = f"cpu:{cpus}"
+        with self._lock:
+            if name not in self._capacity.executors:
+                executors = {**self._capacity.executors, name: cpus}
+                self._capacity = self._capacity._replace(executors=executors)
+                self._engine.add_executor(name, cpus)
+                self._post(CapacityChanged(WORKER, self._capacity))
+        return {"cpu": name}
+
+    def close(self) -> None:
+        """Have the loop and all idle threads end; does not wait for tasks that run."""
+        self._engine.close()
+        if self._token is not None:
+            try:
+                self._token.run_sync_soon(self._stop.set)
+            except trio.RunFinishedError:
+                return
+
+    # The loop
+
+    def _run_loop(self, started: threading.Event) -> None:
+        async def main() -> None:
+            self._token = trio.lowlevel.current_trio_token()
+            self._stop = trio.Event()
+            started.set()
+            await self._stop.wait()
+
+        trio.run(main)
+
+    def _post(self, item: Event | Submission) -> None:
+        self._inbox.append(item)
+        if not self._woken:
+            self._woken = True
+            assert self._token is not None
+            self._token.run_sync_soon(self._drain)
+
+    def _send_from_worker(self, event: Event) -> None:
+        self._post(event)
+
+    def _drain(self) -> None:
+        """Feed the scheduler all that has come, in order (in the loop's thread)."""
+        self._woken = False
+        inbox = self._inbox
+        while inbox:
+            item = inbox.popleft()
+            if isinstance(item, Submission):
+                self._submit(item)
+                continue
+            try:
+                self._feed(item)
+            except BaseException as error:
+                self._crash(list(self._calls.values()), error)
+
+    def _submit(self, submission: Submission) -> None:
+        event, call = submission
+        self._calls[call.number] = call
+        call.base = self._scheduler.state.next_id
+        try:
+            self._feed(event)
+        except BaseException as error:
+            self._crash([call], error)
+
+    def _feed(self, event: Event) -> None:
+        if isinstance(event, TasksFinished):
+            run = Run(event.executor, event.outcomes)
+            for call in self._calls.values():
+                call.runs.append(run)
+        elif isinstance(event, GraphCancelled):
+            self._calls.pop(event.graph, None)
+        for command in self._scheduler.handle(event, perf_counter()):
+            match command:
+                case RunTasks() | CancelTasks() | FreeKeys():
+                    self._engine.order(command)
+                case KeysReady():
+                    self._keys_ready(command)
+                case KeysFailed():
+                    self._finish(command.graph, command)
+                case _:
+                    assert_never(command)
+
+    def _keys_ready(self, command: KeysReady) -> None:
+        call = self._calls.get(command.graph)
+        if call is None:
+            return
+        store = self._engine.store
+        if call.add_results({position: store[task] for position, task, _ in command.ready}):
+            self._finish(command.graph, None)
+
+    def _finish(self, number: int, failure: KeysFailed | None) -> None:
+        call = self._calls.pop(number, None)
+        if call is None:
+            return
+        call.failure = failure
+        call.finish()
+        self._inbox.append(GraphReleased(_CLIENT, number) if failure is None else GraphCancelled(_CLIENT, number))
+
+    def _crash(self, calls: list[Call], error: BaseException) -> None:
+        """A bug of ours, or a graph the scheduler refused: the callers are told, rather than left waiting."""
+        for call in calls:
+            self._calls.pop(call.number, None)
+            call.crash = error
+            call.finish()

@@ -1,0 +1,126 @@
+"""From a graph and the requested keys to what a scheduler is given."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from hetsched.core.annotations import combine, validate
+from hetsched.core.types import Key, TaskSpec, prefix_of
+from hetsched.errors import AnnotationError, BadKeyError
+
+from .fuse import fuse_chains
+from .materialise import materialise
+from .reader import Reader
+
+__all__ = ["Built", "build", "flat_keys"]
+
+
+class Built(NamedTuple):
+    """``tasks`` in the order to start them, ``places`` of the requested keys that are tasks, ``values`` of the rest."""
+
+    tasks: list[TaskSpec]
+    places: dict[Key, int]
+    values: dict[Key, Any]
+
+
+def build(
+    dsk: Any,
+    keys: Any,
+    around: Mapping[str, Any] | None = None,
+    by_key: Mapping[Key, Mapping[str, Any]] | None = None,
+    fuse: bool = True,
+) -> Built:
+    """Read any form of graph.
+
+    ``around`` are annotations for every task, overridden by a layer's, by a callable's, and by those that ``by_key``
+    gives to a key or to all keys of a prefix. Raises GraphError or AnnotationError as the graph deserves.
+    """
+    requested = flat_keys(keys)
+    material = materialise(dsk)
+    per_key = _PerKey(by_key or {})
+    reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
+    numbers = reader.read(requested)
+    draft = reader.draft
+    per_key.apply(draft.keys, draft.notes)
+    if fuse and material.fuse:
+        draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
+        numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
+    tasks, place_of = draft.specs()
+    places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
+    values = {key: reader.values[key] for key, n in numbers.items() if n < 0}
+    return Built(tasks, places, values)
+
+
+def _notes(
+    around: dict[str, Any], layers: dict[Key, dict[str, Any]]
+) -> Callable[[Key], dict[str, Any] | None]:
+    """Look up the annotations of a key; tasks annotated alike share one dict, so that they can be told by identity."""
+    if not around:
+        return layers.get
+    combined: dict[int, dict[str, Any]] = {}
+
+    def note(key: Key) -> dict[str, Any]:
+        inner = layers.get(key)
+        if inner is None:
+            return around
+        both = combined.get(id(inner))
+        if both is None:
+            both = combined[id(inner)] = combine(around, inner)
+        return both
+
+    return note
+
+
+class _PerKey:
+    """Annotations given on the call, by key or prefix."""
+
+    def __init__(self, given: Mapping[Key, Mapping[str, Any]]) -> None:
+        self._given: dict[Key, dict[str, Any]] = {}
+        for name, annotations in given.items():
+            if not isinstance(annotations, Mapping):
+                raise AnnotationError(
+                    f"annotations= maps a key or a prefix to its annotations, as in {{{name!r}: {{'retries': 2}}}}; "
+                    f"the value given for {name!r} is {annotations!r}"
+                )
+            self._given[name] = validate(annotations)
+
+    def apply(self, keys: list[Key], notes: list[dict[str, Any] | None]) -> None:
+        """Put them on the tasks; warn of a name that is no task's."""
+        if not self._given:
+            return
+        unused = dict.fromkeys(self._given)
+        for number, key in enumerate(keys):
+            for name in (prefix_of(key), key):
+                found = self._given.get(name)
+                if found is not None:
+                    note = notes[number]
+                    notes[number] = combine(note, found) if note else found
+                    unused.pop(name, None)
+        if unused:
+            names = ", ".join(map(repr, unused))
+            warnings.warn(f"annotations= names no task of this graph: {names}", UserWarning, stacklevel=4)
+
+
+def flat_keys(keys: Any) -> list[Key]:
+    """List the keys in a request, however deep its lists; raises BadKeyError for None and what cannot be hashed."""
+    if type(keys) is not list:
+        return [_checked(keys)]
+    found: list[Key] = []
+    for key in keys:
+        if type(key) is list:
+            found.extend(flat_keys(key))
+        else:
+            found.append(_checked(key))
+    return found
+
+
+def _checked(key: Any) -> Key:
+    if key is None:
+        raise BadKeyError("None was asked for, and None cannot be a key")
+    try:
+        hash(key)
+    except TypeError:
+        raise BadKeyError(f"{key!r} was asked for, and it cannot be a key since it cannot be hashed") from None
+    return key  # type: ignore[no-any-return]

@@ -1,0 +1,127 @@
+"""From what dask hands to a ``get`` to one plain mapping, with the annotations of every key.
+
+Annotations live on the layers of a HighLevelGraph, and dask's low-level optimisation replaces the layers by one plain
+mapping. So where there are any, only the optimisation that keeps layers is let run, and where an optimiser keeps none
+(that of bags) the layers it was given are read instead. Fusion of chains is done again afterwards, by
+:mod:`hetsched.graph.fuse`, which knows about annotations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import dask
+from dask._expr import HLGExpr, _HLGExprSequence
+from dask._task_spec import Task
+from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph, Layer
+from dask.utils import ensure_dict
+
+from hetsched.core.annotations import resolve, validate, varies
+from hetsched.core.types import Key
+
+__all__ = ["Material", "materialise"]
+
+_FUSED_BY_DASK = ("dask.array", "dask.bag")
+"""The collections whose own optimisation fuses chains, and so has to be made up for where it was kept from it."""
+
+
+class Material(NamedTuple):
+    """A graph as one mapping, the annotations of those keys that have any, and whether chains are to be fused."""
+
+    graph: Mapping[Key, Any]
+    notes: dict[Key, dict[str, Any]]
+    fuse: bool
+
+
+def materialise(dsk: Any) -> Material:
+    """Take any form of graph: an expression, a HighLevelGraph, a mapping.
+
+    Raises AnnotationError, naming the annotation, where a known one has a bad value.
+    """
+    if isinstance(dsk, HighLevelGraph):
+        return _from_layers([dsk], False)
+    if isinstance(dsk, Mapping):
+        return Material(dsk, {}, False)
+    if isinstance(dsk, _HLGExprSequence):
+        return _from_expressions(dsk.operands)
+    if isinstance(dsk, HLGExpr):
+        return _from_expressions([dsk])
+    return Material(dsk.__dask_graph__(), {}, False)
+
+
+def _from_expressions(expressions: list[HLGExpr]) -> Material:
+    graphs: list[HighLevelGraph | Mapping[Key, Any]] = []
+    fuse = False
+    user_wants_fusion = dask.config.get("optimization.fuse.active", None) is not False
+    for expression in expressions:
+        graph, mine = _optimised(expression.hlg, expression.low_level_optimizer, expression.__dask_keys__())
+        fuse = fuse or mine
+        graphs.append(graph)
+    return _from_layers(graphs, fuse and user_wants_fusion)
+
+
+def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLevelGraph | Mapping[Key, Any], bool]:
+    if optimizer is None:
+        return hlg, False
+    annotated = any(layer.annotations for layer in hlg.layers.values())
+    by_dask = str(getattr(optimizer, "__module__", "")).startswith(_FUSED_BY_DASK)
+    if not annotated and (not by_dask or not _is_array(optimizer)):
+        return optimizer(hlg, keys), False
+    # The first keeps the layers; the second keeps dask from merging layers whose annotations differ.
+    with dask.config.set({"optimization.fuse.active": False, "optimization.annotations.fuse": False}):
+        graph = optimizer(hlg, keys)
+    if annotated and not isinstance(graph, HighLevelGraph):
+        graph = hlg.cull(set(flatten([keys])))
+    elif not annotated and _reads_slices(graph):
+        # dask joins slices of slices, so that less is read from a file, as part of its low-level fusion.
+        return optimizer(hlg, keys), False
+    return graph, by_dask
+
+
+def _is_array(optimizer: Any) -> bool:
+    return str(getattr(optimizer, "__module__", "")).startswith("dask.array")
+
+
+def _reads_slices(graph: HighLevelGraph) -> bool:
+    from dask.array.optimization import GETTERS
+
+    getters = set(GETTERS)
+    for layer in graph.layers.values():
+        for node in _sample(layer):
+            inner = node.args[0].values() if node.has_subgraph() else (node,)
+            if any(isinstance(part, Task) and part.func in getters for part in inner):
+                return True
+    return False
+
+
+def _sample(layer: Layer) -> Iterator[Task]:
+    """One task of a layer: those of a layer are alike."""
+    for node in layer.values():
+        if isinstance(node, Task):
+            yield node
+        return
+
+
+def _from_layers(graphs: list[HighLevelGraph | Mapping[Key, Any]], fuse: bool) -> Material:
+    merged: dict[Key, Any] = {}
+    notes: dict[Key, dict[str, Any]] = {}
+    for graph in graphs:
+        if not isinstance(graph, HighLevelGraph):
+            merged.update(ensure_dict(graph))
+            continue
+        for layer in graph.layers.values():
+            merged.update(layer)
+            if layer.annotations:
+                _annotate(notes, layer)
+    return Material(merged, notes, fuse)
+
+
+def _annotate(notes: dict[Key, dict[str, Any]], layer: Layer) -> None:
+    annotations = layer.annotations
+    if varies(annotations):
+        for key in layer:
+            notes[key] = resolve(annotations, key)
+    else:
+        notes.update(dict.fromkeys(layer, validate(annotations)))

@@ -1,0 +1,73 @@
+"""Run what was built, and give the caller the values or the exception."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hetsched.core.commands import KeysFailed
+from hetsched.core.types import Key, TaskSpec
+from hetsched.embedded import Call, Embedded
+from hetsched.graph.build import Built
+from hetsched.worker.executors import Failure
+
+__all__ = ["run", "told", "values_of"]
+
+
+def run(
+    cluster: Embedded, built: Built, cpus: int | None, follow: Callable[[Call], None] | None = None
+) -> Call | None:
+    """Run the tasks, if there are any; raises what the first that failed raised."""
+    if not built.tasks:
+        return None
+    call = cluster.run(built.tasks, list(dict.fromkeys(built.places.values())), cpus, follow)
+    if call.failure is not None:
+        failure, call.failure = call.failure, None
+        error = told(failure, built.tasks)
+        try:
+            raise error
+        finally:
+            # The traceback holds this frame; without this the frame would hold the error, in a ring.
+            del error, failure, call
+    return call
+
+
+def values_of(built: Built, call: Call | None) -> dict[Key, Any]:
+    """Collect the values of the requested keys."""
+    values = dict(built.values)
+    if call is not None:
+        values.update((key, call.results[place]) for key, place in built.places.items())
+    return values
+
+
+def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
+    """Return the exception of a failure, with a note that says whose it is and where it was raised."""
+    error = failure.error
+    if not isinstance(error, Failure):
+        assert isinstance(error, BaseException)
+        return error
+    spec = tasks[failure.root]
+    where = f"on executor {error.executor.partition(':')[0]!r} of {failure.worker!r}, thread {error.thread!r}"
+    note = f"raised by the task {spec.key!r}{_made_of(spec)}, {where}"
+    if spec.annotations and isinstance(provenance := spec.annotations.get("provenance"), str):
+        note += f"; built at {provenance}"
+    raised = error.error
+    try:
+        if note not in getattr(raised, "__notes__", ()):
+            raised.add_note(note)
+    except Exception:  # noqa: S110 - an exception class may refuse notes; the exception itself is what matters
+        pass
+    return raised
+
+
+def _made_of(spec: TaskSpec) -> str:
+    """Name the function a task calls and its file, where that can be known."""
+    try:
+        func = getattr(spec.func, "__wrapped__", spec.func)
+        code = getattr(func, "__code__", None)
+        name = getattr(func, "__qualname__", None)
+        if code is not None:
+            return f" (function {name} at {code.co_filename}:{code.co_firstlineno})"
+        return f" ({func!r})"[:300]
+    except Exception:
+        return ""

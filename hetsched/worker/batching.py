@@ -1,0 +1,110 @@
+"""Cut ready tasks into batches, one for each free slot.
+
+A batch is what a slot runs without asking anybody: as many tasks as are expected to fill :data:`BATCH_SECONDS`, taken
+exactly in the order of their ranks *as if each ended when it is taken*. A task whose inputs all come from earlier in
+the batch may therefore be in it, so a chain stays in one slot and a block that was loaded is reduced before the next
+is loaded. With each task go the results that nobody needs once it has run, so that they are dropped then and there.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from hetsched.core.types import TaskId
+
+from .instructions import Item
+from .jobs import Batch, Job, JobPhase, Lane
+
+__all__ = ["BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
+
+BATCH_SECONDS = 0.001
+"""Seconds of work a batch is meant to hold; a task that lasts longer, or of unknown length, is a batch of its own."""
+
+BATCH_TASKS = 512
+"""The most tasks a batch may hold."""
+
+_READY, _QUEUED, _WAITING = JobPhase.READY, JobPhase.QUEUED, JobPhase.WAITING
+
+
+def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
+    """Take the next batch out of a lane's queue; none if nothing in it can start with the resources available."""
+    ready = lane.ready
+    aside: list[tuple[int, Job]] = []
+    jobs: list[Job] = []
+    while ready:
+        entry = heappop(ready)
+        job = entry[1]
+        if job.phase is not _READY:
+            continue
+        if job.resources and not all(available.get(name, 0.0) >= amount for name, amount in job.resources):
+            aside.append(entry)
+            continue
+        # Leave the other free slots their share.
+        share = -(-len(ready) // lane.free) if lane.free > 1 else BATCH_TASKS
+        jobs = _follow(job, ready, executor, min(share, BATCH_TASKS))
+        break
+    for entry in aside:
+        heappush(ready, entry)
+    return jobs
+
+
+def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -> list[Job]:
+    """Collect what comes after ``job``: ``share`` tasks of the queue at most, and what becomes ready among them."""
+    jobs: list[Job] = []
+    resources = job.resources
+    budget = BATCH_SECONDS
+    left: dict[Job, int] = {}
+    soon: list[tuple[int, Job]] = []
+    while True:
+        job.phase = _QUEUED
+        jobs.append(job)
+        seconds = job.kind.seconds
+        if seconds < 0.0:
+            return jobs
+        budget -= seconds
+        if budget <= 0.0 or len(jobs) >= BATCH_TASKS:
+            return jobs
+        for d in job.dependents:
+            waiting = left.get(d, d.waiting) - 1
+            if waiting:
+                left[d] = waiting
+            elif d.executor == executor and d.resources == resources and d.phase is _WAITING:
+                heappush(soon, (d.rank, d))
+        while ready and ready[0][1].phase is not _READY:
+            heappop(ready)
+        if soon and not (share and ready and ready[0] < soon[0]):
+            job = heappop(soon)[1]
+        elif share and ready and ready[0][1].resources == resources:
+            job = heappop(ready)[1]
+            share -= 1
+        else:
+            return jobs
+        if job.kind.seconds > budget or job.kind.seconds < 0.0:
+            # It does not fit: a batch of its own, now or when its inputs are really there.
+            if not job.waiting:
+                heappush(ready, (job.rank, job))
+            return jobs
+
+
+def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[Item]:
+    """Put a batch into the form its slot needs, working out what may be dropped after each task."""
+    left: dict[TaskId, int] = {}
+    items: list[Item] = []
+    in_batch = batch.jobs
+    for job in jobs:
+        drops: list[TaskId] = []
+        inputs = job.inputs
+        for i in inputs:
+            uses = left.get(i)
+            if uses is None:
+                uses = known[i].uses
+                if not uses:
+                    continue
+            left[i] = uses = uses - 1
+            if not uses:
+                drops.append(i)
+        job.drops = drops
+        batch.independent += not job.waiting
+        in_batch[job.id] = job
+        items.append((job.id, job.attempt, job.spec, inputs, drops))
+    return items

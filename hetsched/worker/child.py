@@ -1,0 +1,86 @@
+"""A child process that runs tasks which hold the interpreter lock; one for each slot of the process executor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+import cloudpickle
+
+from hetsched.core.types import TaskSpec
+from hetsched.errors import RemoteError, WorkerLostError
+
+__all__ = ["ChildProcess"]
+
+_LENGTH = 8
+
+
+class ChildProcess:
+    """Starts at the first call, serves one call at a time, and is started anew if it dies.
+
+    Functions and values cross by cloudpickle. A child that dies in a call fails that call alone, with a
+    WorkerLostError that tells its exit status.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def call(self, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
+        """Run a task in the child and return its result.
+
+        Raises what the task raises; RemoteError where that could not be carried over.
+        """
+        order = cloudpickle.dumps((spec.func, spec.args, spec.kwargs, list(inputs)))
+        process = self._start()
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            write_frame(process.stdin, order)
+            answer = read_frame(process.stdout)
+        except (BrokenPipeError, EOFError):
+            self._process = None
+            status = process.wait()
+            raise WorkerLostError(
+                f"the child process that ran the task {spec.key!r} died with exit status {status}"
+            ) from None
+        try:
+            good, value = cloudpickle.loads(answer)
+        except Exception as error:
+            raise RemoteError(f"the outcome of the task {spec.key!r} could not be loaded: {error!r}") from error
+        if good:
+            return value
+        raise value
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "hetsched.worker.child_main", *sys.path],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+            )
+        return self._process
+
+    def close(self) -> None:
+        """Have the child end."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+
+
+def write_frame(stream: IO[bytes], data: bytes) -> None:
+    """Write one length-prefixed frame."""
+    stream.write(len(data).to_bytes(_LENGTH, "big"))
+    stream.write(data)
+    stream.flush()
+
+
+def read_frame(stream: IO[bytes]) -> bytes:
+    """Read one length-prefixed frame; EOFError where the other side is gone."""
+    head = stream.read(_LENGTH)
+    if len(head) < _LENGTH:
+        raise EOFError
+    size = int.from_bytes(head, "big")
+    data = stream.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

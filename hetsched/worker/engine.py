@@ -1,0 +1,186 @@
+"""Joins a worker's mind to its hands: one lock around the mind, threads that run, a store that keeps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, Protocol, assert_never
+
+from hetsched.core.commands import WorkerCommand
+from hetsched.core.events import WorkerEvent
+from hetsched.core.types import TaskId, WorkerId
+
+from .executors import Executor, Report, RunningBatch
+from .instructions import (
+    BatchExecuted,
+    Drop,
+    Execute,
+    Fetch,
+    Instruction,
+    KeysFetched,
+    Reclaim,
+    SlotRegained,
+    SlotsChanged,
+    SlotYielded,
+    Stop,
+    TasksReclaimed,
+    Tell,
+    WorkerInput,
+)
+from .state import WorkerState
+
+__all__ = ["Engine", "Waiter"]
+
+
+class Waiter(Protocol):
+    """Something a task waits for."""
+
+    def finished(self) -> bool:
+        """Tell whether the wait is over."""
+        ...
+
+    def on_finish(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called when it is over, at once if it is."""
+        ...
+
+    def wait(self) -> None:
+        """Block until it is over; KeyboardInterrupt passes through."""
+        ...
+
+
+class Engine:
+    """A worker inside this process.
+
+    Any thread may call it. The mind is fed under one lock, once per batch; a thread that reports a batch is handed its
+    next one on the spot, so that a chain of tasks costs no hand-off. ``send`` gets what the worker tells the scheduler,
+    in order, and is called under the lock: it must only note it down.
+    """
+
+    def __init__(
+        self,
+        worker: WorkerId,
+        executors: Mapping[str, int],
+        resources: Mapping[str, float],
+        measure: Callable[[Any], tuple[int, int]],
+        send: Callable[[WorkerEvent], None],
+    ) -> None:
+        self.store: dict[TaskId, Any] = {}
+        self._lock = threading.Lock()
+        self._mind = WorkerState(worker, executors, resources)
+        self._measure = measure
+        self._send = send
+        self._lanes: dict[str, list[Executor]] = {}
+        self._running: dict[int, RunningBatch] = {}
+        self._stopped: set[TaskId] = set()
+        for name, slots in executors.items():
+            self._add(name, slots)
+
+    def _add(self, name: str, slots: int) -> None:
+        def executor(slots: int) -> Executor:
+            return Executor(name, slots, self.store, self._measure, self._executed, self._lock)
+
+        # A device's lane is one thread, always the same, since the thread owns the device's context.
+        self._lanes[name] = [executor(1) for _ in range(slots)] if name == "gpu" else [executor(slots)]
+
+    def add_executor(self, name: str, slots: int) -> None:
+        """Add a group of threads, idle until something is ordered of it; nothing if there is one of the name."""
+        with self._lock:
+            if name not in self._lanes:
+                self._add(name, slots)
+                self._mind.handle(SlotsChanged(name, slots), perf_counter())
+
+    def order(self, command: WorkerCommand) -> None:
+        """Take an order of the scheduler's."""
+        self._feed(command)
+
+    def close(self) -> None:
+        """Have all threads end as soon as they are idle."""
+        for lane in self._lanes.values():
+            for executor in lane:
+                executor.close()
+
+    def wait(self, batch: RunningBatch, waiter: Waiter) -> None:
+        """Wait inside of the task ``batch`` is at, its slot given up meanwhile.
+
+        A task in a device's lane runs the lane's other tasks itself while it waits, so that the device stays with its
+        thread. An exception that interrupts the wait leaves the slot regained.
+        """
+        executor = batch.executor
+        helps = executor.name == "gpu"
+        with self._lock:
+            executor.blocked += helps
+        self._feed(SlotYielded(batch.number))
+        try:
+            if helps:
+                waiter.on_finish(lambda: executor.queue.put(True))
+                executor.serve_until(waiter.finished)
+            waiter.wait()
+        finally:
+            with self._lock:
+                executor.blocked -= helps
+            self._feed(SlotRegained(batch.number))
+
+    def _feed(self, event: WorkerInput) -> None:
+        with self._lock:
+            garbage: list[Any] = []
+            self._apply(self._mind.handle(event, perf_counter()), garbage)
+        # Values go here, outside the lock: their finalizers are user code.
+        del garbage
+
+    def _executed(self, executor: Executor, report: Report) -> RunningBatch | None:
+        """Take a thread's report; return its next batch, if there is one for it."""
+        with self._lock:
+            garbage: list[Any] = []
+            executor.outstanding -= 1
+            del self._running[report.batch]
+            event = BatchExecuted(*report)
+            next_batch = self._apply(self._mind.handle(event, perf_counter()), garbage, executor)
+            if self._stopped:
+                self._stopped.difference_update(report.left)
+                self._stopped.difference_update(outcome[0] for outcome in (*report.done, *report.failed))
+        del garbage, event, report
+        return next_batch
+
+    def _apply(
+        self, instructions: Sequence[Instruction], garbage: list[Any], mine: Executor | None = None
+    ) -> RunningBatch | None:
+        """Do what the mind says; the first batch for ``mine`` is returned and not queued."""
+        kept: RunningBatch | None = None
+        for instruction in instructions:
+            match instruction:
+                case Execute(name, number, items):
+                    executor = self._choose(name, mine if kept is None else None)
+                    batch = self._running[number] = RunningBatch(number, executor, items, self._stopped)
+                    if executor is mine and kept is None:
+                        executor.outstanding += 1
+                        kept = batch
+                    else:
+                        executor.put(batch)
+                case Tell(message):
+                    self._send(message)
+                case Drop(tasks):
+                    garbage.extend(self.store.pop(task, None) for task in tasks)
+                case Stop(tasks):
+                    self._stopped.update(tasks)
+                case Reclaim(number, count):
+                    running = self._running.get(number)
+                    taken = running.take_back(count) if running is not None else []
+                    self._stopped.difference_update(taken)
+                    more = self._mind.handle(TasksReclaimed(number, taken), perf_counter())
+                    second = self._apply(more, garbage, mine if kept is None else None)
+                    kept = kept or second
+                case Fetch(peer, tasks):
+                    # Nobody to fetch from in one process: all results are in one store.
+                    more = self._mind.handle(KeysFetched(peer, (), tasks), perf_counter())
+                    self._apply(more, garbage)
+                case _:
+                    assert_never(instruction)
+        return kept
+
+    def _choose(self, name: str, mine: Executor | None) -> Executor:
+        """Pick who runs a batch: the thread that asks if it may, else one with a slot to spare."""
+        lane = self._lanes[name]
+        if mine in lane and mine is not None:
+            return mine
+        return min(lane, key=lambda executor: executor.outstanding - executor.blocked)

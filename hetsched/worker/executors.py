@@ -1,0 +1,213 @@
+"""Executors: threads that take batches of tasks and give back what came of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, MutableMapping, Sequence
+from queue import SimpleQueue
+from time import perf_counter
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from hetsched.core.types import Outcome, TaskId, TaskSpec
+from hetsched.errors import TaskCancelled
+
+from .child import ChildProcess
+from .current import enter, leave
+from .instructions import Item
+
+__all__ = ["SLICE_SECONDS", "Executor", "Failure", "Report", "RunningBatch"]
+
+SLICE_SECONDS = 0.005
+"""A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
+
+
+class Failure(NamedTuple):
+    """What a task raised, and where: the executor and the thread it ran on."""
+
+    error: BaseException
+    executor: str
+    thread: str
+
+
+class Report(NamedTuple):
+    """What came of a batch."""
+
+    batch: int
+    done: list[Outcome]
+    failed: list[tuple[TaskId, int, Any, bool]]
+    left: list[TaskId]
+
+
+class RunningBatch:
+    """A batch on its way through a thread; others may take tasks back from its end."""
+
+    __slots__ = ("executor", "items", "number", "stopped", "task")
+
+    def __init__(self, number: int, executor: Executor, items: Sequence[Item], stopped: set[TaskId]) -> None:
+        self.number = number
+        self.executor = executor
+        self.items = deque(items)
+        self.stopped = stopped
+        self.task: TaskId = -1
+
+    def take_back(self, count: int) -> list[TaskId]:
+        """Take up to ``count`` tasks from the end, which then will not run here."""
+        taken = []
+        items = self.items
+        try:
+            for _ in range(count):
+                taken.append(items.pop()[0])  # noqa: PERF401 - what was taken before the end must not be lost
+        except IndexError:
+            pass
+        return taken
+
+
+class Executor:
+    """A group of threads for one kind of task.
+
+    Threads are started when a batch finds none idle and leave when there are more than slots. ``report`` is called on
+    the thread that ran a batch, and returns the next batch for it or None. The counts change under ``lock``, the
+    engine's, alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        slots: int,
+        store: MutableMapping[TaskId, Any],
+        measure: Callable[[Any], tuple[int, int]],
+        report: Callable[[Executor, Report], RunningBatch | None],
+        lock: threading.Lock,
+    ) -> None:
+        self.name = name
+        self.slots = slots
+        self.queue: SimpleQueue[RunningBatch | bool | None] = SimpleQueue()
+        self.threads = 0
+        self.outstanding = 0
+        """Batches given and not reported, each of which keeps a thread."""
+        self.blocked = 0
+        """Threads whose task waits and which serve the queue meanwhile."""
+        self._store = store
+        self._measure = measure
+        self._report = report
+        self._lock = lock
+        self._serial = 0
+
+    def put(self, batch: RunningBatch) -> None:
+        """Give a batch to a thread (with the lock held)."""
+        self.outstanding += 1
+        if self.threads < self.outstanding - self.blocked:
+            self.threads += 1
+            self._serial += 1
+            name = f"hetsched-{self.name}-{self._serial}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+        self.queue.put(batch)
+
+    def close(self) -> None:
+        """Have the idle threads end; a thread that runs a task ends after it."""
+        for _ in range(self.threads):
+            self.queue.put(None)
+
+    def _serve(self) -> None:
+        child = ChildProcess() if self.name == "process" else None
+        try:
+            while (batch := self.queue.get()) is not None:
+                if isinstance(batch, bool):
+                    continue  # meant to wake a task that has stopped waiting since
+                self._go_on(batch, child)
+                del batch
+                with self._lock:
+                    if self.threads > max(self.slots, self.outstanding):
+                        break
+        finally:
+            with self._lock:
+                self.threads -= 1
+            if child is not None:
+                child.close()
+
+    def _go_on(self, first: RunningBatch, child: ChildProcess | None) -> None:
+        batch: RunningBatch | None = first
+        while batch is not None:
+            batch = self._report(self, self.run(batch, child))
+
+    def serve_until(self, finished: Callable[[], bool]) -> None:
+        """Run batches in this thread, one of this executor's whose task waits, until ``finished``.
+
+        Whoever makes it finish must put True into the queue.
+        """
+        while not finished():
+            batch = self.queue.get()
+            if isinstance(batch, RunningBatch):
+                self._go_on(batch, None)
+
+    def run(self, batch: RunningBatch, child: ChildProcess | None = None) -> Report:
+        """Run a batch in this thread."""
+        before = enter(batch)
+        report = Report(batch.number, [], [], [])
+        try:
+            self._run(batch, report, child)
+        finally:
+            leave(before)
+        return report
+
+    def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:
+        store = self._store
+        measure = self._measure
+        items = batch.items
+        stopped = batch.stopped
+        done = report.done
+        inputs: list[Any] = []
+        value: Any = None
+        start = perf_counter()
+        deadline = start + SLICE_SECONDS
+        while items:
+            try:
+                task, attempt, spec, needs, drops = items.popleft()
+            except IndexError:  # the last one was taken back
+                break
+            batch.task = task
+            try:
+                inputs = [store[i] for i in needs] if needs else []
+            except KeyError:
+                report.left.append(task)
+                continue
+            if stopped and task in stopped:
+                report.left.append(task)
+                continue
+            try:
+                value = spec(inputs) if child is None else child.call(spec, inputs)
+            except BaseException as error:  # user code: whatever it raises is the task's outcome
+                report.failed.append(self._failure(task, attempt, error))
+                # What it made fail further on will find an input missing and be left.
+            else:
+                nbytes, cuda_nbytes = measure(value)
+                if not stopped or task not in stopped:
+                    store[task] = value
+                for i in drops:
+                    store.pop(i, None)
+                value = None
+                inputs = []
+                stop = perf_counter()
+                done.append((task, attempt, start, stop, nbytes, cuda_nbytes))
+                start = stop
+                if stop > deadline:
+                    break
+        report.left.extend(item[0] for item in items)
+        items.clear()
+
+    def _failure(self, task: TaskId, attempt: int, error: BaseException) -> tuple[TaskId, int, Any, bool]:
+        error.__traceback__ = _user_part(error.__traceback__)
+        failure = Failure(error, self.name, threading.current_thread().name)
+        return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
+
+
+_OURS = (Executor._run.__code__.co_filename, TaskSpec.__call__.__code__.co_filename)  # noqa: SLF001
+
+
+def _user_part(traceback: TracebackType | None) -> TracebackType | None:
+    """Skip our own frames at the start of a traceback: they tell the person nothing, and keep inputs alive."""
+    while traceback is not None and traceback.tb_frame.f_code.co_filename in _OURS:
+        traceback = traceback.tb_next
+    return traceback

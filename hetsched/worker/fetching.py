@@ -1,0 +1,69 @@
+"""What a worker must get from its peers, and whom to ask next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from hetsched.core.types import TaskId, WorkerId
+
+from .instructions import Fetch, Instruction, KeysFetched
+from .jobs import Job, JobPhase
+
+__all__ = ["Fetcher"]
+
+FETCH_TASKS = 256
+"""The most results asked for in one request."""
+
+
+class Fetcher:
+    """Keeps one request under way per peer, many results in each; asks another holder where one has it not."""
+
+    __slots__ = ("_asked", "_holders")
+
+    def __init__(self) -> None:
+        self._holders: dict[TaskId, list[WorkerId]] = {}
+        """Results that are to come, with those not yet tried, the next first."""
+        self._asked: dict[WorkerId, dict[TaskId, None]] = {}
+
+    def want(self, holders: Sequence[tuple[TaskId, tuple[WorkerId, ...]]], jobs: Mapping[TaskId, Job]) -> None:
+        """Note who is said to hold which inputs."""
+        for task, workers in holders:
+            if jobs[task].phase is JobPhase.ABSENT and task not in self._holders:
+                self._holders[task] = list(workers)
+
+    def give_up(self, task: TaskId) -> None:
+        """Nobody here needs it any more; what is under way is dropped when it comes."""
+        self._holders.pop(task, None)
+
+    def ask(self, out: list[Instruction]) -> None:
+        """Ask every idle peer for what it holds of what is wanted."""
+        if not self._holders:
+            return
+        under_way = {task for tasks in self._asked.values() for task in tasks}
+        requests: dict[WorkerId, dict[TaskId, None]] = {}
+        for task, workers in self._holders.items():
+            if task in under_way or not workers:
+                continue
+            peer = next((w for w in workers if w not in self._asked), None)
+            if peer is not None and len(requests.setdefault(peer, {})) < FETCH_TASKS:
+                requests[peer][task] = None
+        for peer, tasks in requests.items():
+            self._asked[peer] = tasks
+            out.append(Fetch(peer, list(tasks)))
+
+    def came(self, event: KeysFetched) -> list[TaskId]:
+        """Take note of an answer; return the results nobody is left to be asked for."""
+        self._asked.pop(event.peer, None)
+        for task in event.came:
+            self._holders.pop(task, None)
+        lost = []
+        for task in event.missing:
+            workers = self._holders.get(task)
+            if workers is None:
+                continue
+            if event.peer in workers:
+                workers.remove(event.peer)
+            if not workers:
+                del self._holders[task]
+                lost.append(task)
+        return lost

@@ -1,0 +1,135 @@
+"""What may happen to a worker's mind beside the scheduler's orders, and what it tells its hands to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
+from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
+from hetsched.core.types import Outcome, TaskId, TaskSpec, WorkerId
+
+__all__ = [
+    "BatchExecuted",
+    "Drop",
+    "Execute",
+    "Fetch",
+    "Instruction",
+    "Item",
+    "KeysFetched",
+    "Reclaim",
+    "SlotRegained",
+    "SlotYielded",
+    "SlotsChanged",
+    "Stop",
+    "TasksReclaimed",
+    "Tell",
+    "WorkerInput",
+]
+
+Item: TypeAlias = "tuple[TaskId, int, TaskSpec, Sequence[TaskId], Sequence[TaskId]]"
+"""One task of a batch: id, attempt, what to run, its inputs, and the results nobody needs once it has run."""
+
+
+class BatchExecuted(NamedTuple):
+    """A slot has gone through its batch.
+
+    ``failed`` holds ``(task, attempt, error, may_retry)``; ``left`` the tasks it did not run: stopped, without an
+    input because an earlier one failed, or handed back because time ran out.
+    """
+
+    batch: int
+    done: Sequence[Outcome]
+    failed: Sequence[tuple[TaskId, int, Any, bool]]
+    left: Sequence[TaskId]
+
+
+class TasksReclaimed(NamedTuple):
+    """Tasks were taken back out of a batch before it came to them."""
+
+    batch: int
+    tasks: Sequence[TaskId]
+
+
+class SlotYielded(NamedTuple):
+    """The task a batch is at waits for a computation of its own and needs no slot meanwhile."""
+
+    batch: int
+
+
+class SlotRegained(NamedTuple):
+    """That task goes on."""
+
+    batch: int
+
+
+class SlotsChanged(NamedTuple):
+    """An executor has another number of slots (a new one starts with none)."""
+
+    executor: str
+    slots: int
+
+
+class KeysFetched(NamedTuple):
+    """A peer was asked for results: ``came`` arrived, ``missing`` it had not (or it could not be reached)."""
+
+    peer: WorkerId
+    came: Sequence[TaskId]
+    missing: Sequence[TaskId]
+
+
+class Execute(NamedTuple):
+    """Run these, one after another, in one slot of an executor."""
+
+    executor: str
+    batch: int
+    items: Sequence[Item]
+
+
+class Reclaim(NamedTuple):
+    """Take back up to ``count`` tasks from the end of a batch."""
+
+    batch: int
+    count: int
+
+
+class Stop(NamedTuple):
+    """Ask these to stop: skip them if they have not begun, interrupt them where they look."""
+
+    tasks: Sequence[TaskId]
+
+
+class Drop(NamedTuple):
+    """Forget these results."""
+
+    tasks: Sequence[TaskId]
+
+
+class Fetch(NamedTuple):
+    """Ask a peer for these results."""
+
+    peer: WorkerId
+    tasks: Sequence[TaskId]
+
+
+class Tell(NamedTuple):
+    """Send this to the scheduler."""
+
+    message: TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
+
+
+WorkerInput: TypeAlias = (
+    RunTasks
+    | CancelTasks
+    | FreeKeys
+    | BatchExecuted
+    | TasksReclaimed
+    | SlotYielded
+    | SlotRegained
+    | SlotsChanged
+    | KeysFetched
+)
+"""What a worker's mind can be told."""
+
+Instruction: TypeAlias = Execute | Reclaim | Stop | Drop | Fetch | Tell
+"""What it answers with."""

@@ -1,0 +1,317 @@
+"""The worker's mind: told what to run and what came of it, it says what to start, fetch, drop and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from heapq import heappush
+from typing import assert_never
+
+from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
+from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
+from hetsched.core.types import TaskId, WorkerId
+
+from .batching import items_of, pick
+from .fetching import Fetcher
+from .instructions import (
+    BatchExecuted,
+    Drop,
+    Execute,
+    Instruction,
+    KeysFetched,
+    Reclaim,
+    SlotRegained,
+    SlotsChanged,
+    SlotYielded,
+    Stop,
+    TasksReclaimed,
+    Tell,
+    WorkerInput,
+)
+from .jobs import Batch, Job, JobPhase, Kind, Lane
+
+__all__ = ["WorkerState"]
+
+_ABSENT, _WAITING, _READY = JobPhase.ABSENT, JobPhase.WAITING, JobPhase.READY
+_QUEUED, _HELD, _CANCELLED = JobPhase.QUEUED, JobPhase.HELD, JobPhase.CANCELLED
+_ORDERED = (_WAITING, _READY, _QUEUED)
+
+
+class WorkerState:
+    """A pure function of what it is told, in the shape of the scheduler: inputs in, instructions out."""
+
+    def __init__(self, worker: WorkerId, executors: Mapping[str, int], resources: Mapping[str, float]) -> None:
+        self.worker = worker
+        self.jobs: dict[TaskId, Job] = {}
+        self.lanes: dict[str, Lane] = {name: Lane(slots) for name, slots in executors.items()}
+        self.batches: dict[int, Batch] = {}
+        self.available: dict[str, float] = dict(resources)
+        self.kinds: dict[str, Kind] = {}
+        self._fetcher = Fetcher()
+        self._next_batch = 0
+
+    def handle(self, event: WorkerInput, now: float) -> list[Instruction]:
+        """Take note of an event; return what is to be done."""
+        out: list[Instruction] = []
+        match event:
+            case BatchExecuted():
+                self._batch_executed(event, out)
+            case RunTasks():
+                self._run_tasks(event)
+            case CancelTasks():
+                self._forget(event.tasks, out)
+            case FreeKeys():
+                self._forget(event.tasks, out)
+            case TasksReclaimed():
+                batch = self.batches.get(event.batch)
+                if batch is not None and event.tasks:
+                    batch.asked = False
+                    self._put_back(batch, event.tasks)
+            case SlotYielded():
+                self._slot_yielded(event.batch, out)
+            case SlotRegained():
+                self._slot_regained(event.batch)
+            case SlotsChanged():
+                lane = self.lanes.setdefault(event.executor, Lane(0))
+                lane.free += event.slots - lane.slots
+                lane.slots = event.slots
+            case KeysFetched():
+                self._keys_fetched(event, out)
+            case _:
+                assert_never(event)
+        self._fill(out)
+        self._fetcher.ask(out)
+        return out
+
+    # Orders
+
+    def _run_tasks(self, event: RunTasks) -> None:
+        jobs = self.jobs
+        kinds = self.kinds
+        lanes = self.lanes
+        for order in event.tasks:
+            task = order.task
+            job = jobs.get(task)
+            if job is None:
+                job = jobs[task] = Job(task)
+            kind = kinds.get(order.prefix)
+            if kind is None:
+                kind = kinds[order.prefix] = Kind()
+            job.take(order, kind)
+            waiting = 0
+            for i in order.inputs:
+                dep = jobs.get(i)
+                if dep is None:
+                    dep = jobs[i] = Job(i)
+                if dep.phase is not _HELD:
+                    waiting += 1
+                    dep.dependents.append(job)
+            if order.holders:
+                self._fetcher.want(order.holders, jobs)
+            if waiting:
+                job.waiting = waiting
+            else:
+                job.phase = _READY
+                heappush(lanes[job.executor].ready, (job.rank, job))
+
+    def _forget(self, tasks: Iterable[TaskId], out: list[Instruction]) -> None:
+        """Have nothing more to do with these, whatever they are at."""
+        gone: list[Job] = []
+        dropped: list[TaskId] = []
+        stopped: list[TaskId] = []
+        for task in tasks:
+            job = self.jobs.pop(task, None)
+            if job is None:
+                continue
+            gone.append(job)
+            if job.phase is _QUEUED:
+                stopped.append(task)
+            elif job.phase is _HELD:
+                dropped.append(task)
+            job.phase = _CANCELLED
+        for job in gone:
+            readers = [d for d in job.dependents if d.phase is _WAITING]
+            if readers:
+                # They stay, and may be ordered a new maker, so its place is kept.
+                place = self.jobs[job.id] = Job(job.id)
+                place.dependents = readers
+        self._leave_inputs(gone)
+        if stopped:
+            out.append(Stop(stopped))
+        if dropped:
+            out.append(Drop(dropped))
+
+    def _leave_inputs(self, gone: Iterable[Job]) -> None:
+        """Strike jobs off the readers of inputs that have not come; a place kept for nobody goes."""
+        for i in {i: None for job in gone for i in job.inputs}:
+            dep = self.jobs.get(i)
+            if dep is None or dep.phase is _HELD:
+                continue
+            dep.dependents = [d for d in dep.dependents if d.phase in _ORDERED]
+            if dep.phase is _ABSENT and not dep.dependents:
+                del self.jobs[i]
+                self._fetcher.give_up(i)
+
+    # Execution
+
+    def _fill(self, out: list[Instruction]) -> None:
+        """Give every free slot a batch, as far as there is anything to do."""
+        for executor, lane in self.lanes.items():
+            while lane.free > 0:
+                jobs = pick(lane, executor, self.available) if lane.ready else []
+                if not jobs:
+                    if not lane.ready:
+                        self._reclaim_for(executor, out)
+                    break
+                lane.free -= 1
+                number = self._next_batch
+                self._next_batch += 1
+                batch = self.batches[number] = Batch(number, executor, jobs[0].resources)
+                self._take_resources(batch, -1.0)
+                out.append(Execute(executor, number, items_of(batch, jobs, self.jobs)))
+
+    def _take_resources(self, batch: Batch, sign: float) -> None:
+        for name, amount in batch.resources:
+            self.available[name] = self.available.get(name, 0.0) + sign * amount
+
+    def _reclaim_for(self, executor: str, out: list[Instruction]) -> None:
+        """A slot is free and nothing waits: share out the batch of another that has most to share."""
+        fullest: Batch | None = None
+        for batch in self.batches.values():
+            more = fullest is None or batch.independent > fullest.independent
+            if batch.executor == executor and batch.independent > 1 and more and not batch.asked:
+                fullest = batch
+        if fullest is not None:
+            fullest.asked = True
+            out.append(Reclaim(fullest.number, len(fullest.jobs) // 2))
+
+    def _put_back(self, batch: Batch, tasks: Iterable[TaskId]) -> None:
+        """Tasks of a batch that were not run go back to wait for a slot or an input."""
+        for task in tasks:
+            job = batch.jobs.pop(task, None)
+            if job is None or job.phase is not _QUEUED:
+                continue
+            if job.waiting:
+                job.phase = _WAITING
+            else:
+                batch.independent -= 1
+                job.phase = _READY
+                heappush(self.lanes[job.executor].ready, (job.rank, job))
+
+    def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
+        batch = self.batches[number]
+        batch.yielded = True
+        self.lanes[batch.executor].free += 1
+        self._take_resources(batch, 1.0)
+        if len(batch.jobs) > 1:
+            out.append(Reclaim(number, len(batch.jobs)))
+
+    def _slot_regained(self, number: int) -> None:
+        batch = self.batches[number]
+        batch.yielded = False
+        self.lanes[batch.executor].free -= 1
+        self._take_resources(batch, -1.0)
+
+    def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
+        batch = self.batches.pop(event.batch)
+        if not batch.yielded:
+            self.lanes[batch.executor].free += 1
+            self._take_resources(batch, 1.0)
+        drop: list[TaskId] = []
+        self._done(batch, event, drop)
+        failed = []
+        for failure in event.failed:
+            job = batch.jobs.pop(failure[0])
+            if job.phase is _CANCELLED:
+                continue
+            failed.append(failure)
+            job.phase = _ABSENT
+            if not job.dependents:
+                del self.jobs[job.id]
+        self._put_back(batch, event.left)
+        if drop:
+            out.append(Drop(drop))
+        if event.done:
+            out.append(Tell(TasksFinished(self.worker, batch.executor, event.done)))
+        if failed:
+            out.append(Tell(TasksFailed(self.worker, batch.executor, failed)))
+
+    def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId]) -> None:
+        jobs = self.jobs
+        in_batch = batch.jobs
+        lanes = self.lanes
+        for task, _, start, stop, _, _ in event.done:
+            job = in_batch.pop(task)
+            if job.phase is not _QUEUED:
+                if task not in jobs:  # cancelled while it ran, and not ordered anew
+                    drop.append(task)
+                continue
+            job.phase = _HELD
+            kind = job.kind
+            seconds = kind.seconds
+            kind.seconds = stop - start if seconds < 0.0 else seconds + 0.2 * (stop - start - seconds)
+            dependents = job.dependents
+            if dependents:
+                for d in dependents:
+                    d.waiting -= 1
+                    if not d.waiting and d.phase is _WAITING:
+                        d.phase = _READY
+                        heappush(lanes[d.executor].ready, (d.rank, d))
+                job.dependents = []
+            if job.inputs:
+                self._read(job, drop)
+
+    def _read(self, job: Job, drop: list[TaskId]) -> None:
+        """Count a job off the readers of its inputs; those nobody reads any more go, if its slot has not dropped them."""
+        jobs = self.jobs
+        dropped = job.drops if len(job.drops) < 4 else frozenset(job.drops)
+        for i in job.inputs:
+            dep = jobs.get(i)
+            if dep is not None and dep.uses:
+                dep.uses -= 1
+                if not dep.uses:
+                    del jobs[i]
+                    if i not in dropped:
+                        drop.append(i)
+
+    # Peers
+
+    def _keys_fetched(self, event: KeysFetched, out: list[Instruction]) -> None:
+        came = []
+        drop = []
+        for task in event.came:
+            job = self.jobs.get(task)
+            if job is None or job.phase is not _ABSENT:
+                drop.append(task)
+                continue
+            came.append(task)
+            job.phase = _HELD
+            for d in job.dependents:
+                d.waiting -= 1
+                if not d.waiting and d.phase is _WAITING:
+                    d.phase = _READY
+                    heappush(self.lanes[d.executor].ready, (d.rank, d))
+            job.dependents = []
+        lost = self._fetcher.came(event)
+        if drop:
+            out.append(Drop(drop))
+        if came:
+            out.append(Tell(ReplicasAdded(self.worker, came)))
+        if lost:
+            self._put_down(lost, out)
+
+    def _put_down(self, lost: list[TaskId], out: list[Instruction]) -> None:
+        """Nobody has these inputs: give their readers back to the scheduler."""
+        readers: dict[TaskId, Job] = {}
+        for task in lost:
+            place = self.jobs.get(task)
+            if place is not None:
+                readers.update((d.id, d) for d in place.dependents if d.phase is _WAITING)
+        for job in readers.values():
+            job.phase = _ABSENT
+        self._leave_inputs(readers.values())
+        for job in readers.values():
+            job.inputs = ()
+            if not job.dependents:
+                del self.jobs[job.id]
+        if readers:
+            out.append(Tell(InputsMissing(self.worker, lost, list(readers))))

@@ -1,0 +1,34 @@
+"""What all tests share: time limits, devices, Hypothesis."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+from hypothesis import settings
+
+pytest_plugins = ["pytester", "time_limit"]
+
+# A shared machine may stop for longer than Hypothesis grants an example.
+settings.register_profile("hetsched", deadline=None, print_blob=True)
+settings.load_profile("hetsched")
+
+
+@functools.cache
+def device_missing() -> str | None:
+    """Why tests marked ``gpu`` cannot run here, or None where they can."""
+    try:
+        import cupy
+
+        cupy.cuda.runtime.getDeviceCount()
+    except ImportError:
+        return "CuPy is not installed"
+    except RuntimeError as error:
+        return f"no CUDA device: {error}"
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip tests that need a device where there is none."""
+    if item.get_closest_marker("gpu") is not None and (reason := device_missing()) is not None:
+        pytest.skip(reason)

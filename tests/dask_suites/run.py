@@ -1,0 +1,193 @@
+"""Runs dask's own installed test suites on `hetsched.get` and compares them with unmodified dask.
+
+    python tests/dask_suites/run.py                  # everything
+    python tests/dask_suites/run.py --sample         # what CI runs (also SAMPLE=1)
+    python tests/dask_suites/run.py --suite array -k reduction
+    HETSCHED_SUITE_GET=dask.threaded:get python tests/dask_suites/run.py   # checks the harness: no deviations
+
+Each test file runs twice, in pytest processes of its own, two at a time: with every named scheduler and default
+scheduler of dask replaced by the get (see `plugin.py`), and unmodified. The outcomes of unmodified dask are kept under
+`.baseline/`, by the versions that matter, so that a second run needs about half the time. A test that passes
+unmodified and not with ours is run twice more alone; if it fails again it is a deviation. `deviations.toml` lists the
+accepted ones with the reason. Exit status 1: an unlisted deviation, or a listed one that no longer occurs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from compare import Outcomes, baseline_path, deviates, judge, read_baseline, read_known, write_baseline
+from processes import HERE, WORK, Outcome, Request, kill_all, run_unit
+from suites import SUITES, Unit, dask_root, sample_of, size_of, units_of
+
+DEFAULT = "hetsched:get"
+TRIES = 2
+"""How often a deviating test is run again, alone in its process."""
+
+
+UNMODIFIED_LIMIT = 600.0
+"""Seconds for one test of unmodified dask."""
+
+Results = dict[Unit, Outcomes]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run what the command line asks for, print the table, return the exit status."""
+    options = parse(argv)
+    root = dask_root()
+    pick = sample_of if options.sample else units_of
+    units = [unit for suite in options.suite or SUITES for unit in pick(suite, root)]
+    units.sort(key=lambda unit: size_of(unit, root), reverse=True)
+    request = Request(os.environ.get("HETSCHED_SUITE_GET", DEFAULT), options.limit, keyword=options.k)
+    print(f"dask's suites on {request.target}: {len(units)} pytest processes, {options.jobs} at a time", flush=True)
+    request = request._replace(slow=slow(read_baseline(baseline_path())))
+    ours = run_all(dict.fromkeys(units, request), options.jobs)
+    theirs = baseline(ours, request._replace(target="", limit=UNMODIFIED_LIMIT), options)
+    request = request._replace(slow=slow(theirs))
+    if not (options.sample or options.k):
+        add_missing(ours, theirs)
+    deviating, unstable = retry(ours, theirs, request)
+    print_table(ours, theirs, deviating)
+    print_engine(ours, request.target)
+    print_list("not the same when run again, so perhaps a race (no deviation)", unstable, ours)
+    return print_verdict(ours, deviating, request.target, full=not (options.sample or options.k or options.suite))
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="dask's own tests on hetsched.get, compared with unmodified dask")
+    parser.add_argument("--sample", action="store_true", default=os.environ.get("SAMPLE", "") not in {"", "0"})
+    parser.add_argument("--suite", action="append", choices=SUITES, help="only this suite (may be repeated)")
+    parser.add_argument("-k", default="", metavar="EXPRESSION", help="only tests that match, as in pytest")
+    parser.add_argument("--limit", type=float, default=60.0, metavar="SECONDS", help="for one test (default 60)")
+    parser.add_argument("--jobs", type=int, default=2, help="pytest processes at a time (default 2)")
+    parser.add_argument("--fresh", action="store_true", help="run unmodified dask again, whatever was kept")
+    return parser.parse_args(argv)
+
+
+def slow(theirs: Outcomes) -> dict[str, float]:
+    """Limits for tests that take unmodified dask long: ten times as long."""
+    return {test: 10 * outcome.seconds for test, outcome in theirs.items() if outcome.seconds > 5.0}
+
+
+def run_all(requests: dict[Unit, Request], jobs: int) -> Results:
+    """Run each unit, a few at a time, and say when each is through."""
+
+    def run(unit: Unit) -> Outcomes:
+        begin = time.monotonic()
+        outcomes = run_unit(unit, requests[unit])
+        bad = sum(outcome.bad for outcome in outcomes.values())
+        kind = requests[unit].target or "unmodified"
+        seconds = time.monotonic() - begin
+        print(f"  {unit.name:14} {kind:20} {len(outcomes):5} tests {bad:4} not passed {seconds:5.0f} s", flush=True)
+        return outcomes
+
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            return dict(zip(requests, pool.map(run, requests), strict=True))
+        except KeyboardInterrupt:
+            kill_all()
+            raise
+
+
+def baseline(ours: Results, request: Request, options: argparse.Namespace) -> Outcomes:
+    """The outcomes of unmodified dask for all that ran: the kept ones, and those that a run now finds."""
+    path = baseline_path()
+    kept = {} if options.fresh else read_baseline(path)
+    missing = {unit: tuple(test for test in outcomes if test not in kept) for unit, outcomes in ours.items()}
+    for outcomes in run_all({u: request._replace(only=m) for u, m in missing.items() if m}, options.jobs).values():
+        kept |= outcomes
+    write_baseline(path, (read_baseline(path) | kept) if options.fresh else kept)
+    return kept
+
+
+def add_missing(ours: Results, theirs: Outcomes) -> None:
+    """In a run of whole files, note tests that unmodified dask has and ours never reached."""
+    for unit, outcomes in ours.items():
+        for test in theirs:
+            if test.partition("::")[0] in unit.files and test not in outcomes:
+                outcomes[test] = Outcome("missing", error="never reached")
+
+
+def retry(ours: Results, theirs: Outcomes, request: Request) -> tuple[list[str], list[str]]:
+    """Run what deviates again: the tests that deviate once more, and those that do not."""
+    deviating: list[str] = []
+    unstable: list[str] = []
+    for unit, outcomes in ours.items():
+        suspects = [test for test, outcome in outcomes.items() if deviates(outcome, theirs.get(test))]
+        left = set(suspects)
+        for _ in range(TRIES if suspects else 0):
+            again = run_unit(unit, request._replace(only=tuple(left), keyword="", label="again"))
+            left = {test for test in left if test in again and not deviates(again[test], theirs.get(test))}
+        deviating += [test for test in suspects if test not in left]
+        unstable += [test for test in suspects if test in left]
+    return deviating, unstable
+
+
+def print_table(ours: Results, theirs: Outcomes, deviating: list[str]) -> None:
+    """One line a suite: tests, those that run a graph, passed both ways, deviations, seconds both ways."""
+    print(
+        f"\n{'suite':12}{'tests':>8}{'with graphs':>12}{'passed both':>12}{'deviations':>12}{'ours s':>8}{'dask s':>8}"
+    )
+    sums = [0.0] * 6
+    for suite in dict.fromkeys(unit.suite for unit in ours):
+        tests = {test: out for unit in ours if unit.suite == suite for test, out in ours[unit].items()}
+        same = [theirs.get(test, Outcome("none")) for test in tests]
+        row = [
+            len(tests),
+            sum(other.graphs > 0 for other in same),
+            sum(out.outcome == other.outcome == "passed" for out, other in zip(tests.values(), same, strict=True)),
+            sum(test in tests for test in deviating),
+            sum(out.seconds for out in tests.values()),
+            sum(other.seconds for other in same),
+        ]
+        print_row(suite, row)
+        sums = [a + b for a, b in zip(sums, row, strict=True)]
+    print_row("all", sums)
+
+
+def print_row(name: str, row: list[float]) -> None:
+    """One line of the table."""
+    print(f"{name:12}{row[0]:8.0f}{row[1]:12.0f}{row[2]:12.0f}{row[3]:12.0f}{row[4]:8.0f}{row[5]:8.0f}")
+
+
+def print_engine(ours: Results, target: str) -> None:
+    """Name the tests in which dask's own engine still ran a graph: they say little about ours."""
+    if not target.startswith("dask."):
+        tests = [test for outcomes in ours.values() for test, outcome in outcomes.items() if outcome.graphs]
+        print_list("in which dask's own engine still ran a graph (they hand it an executor)", tests, ours)
+
+
+def print_list(title: str, tests: list[str], ours: Results) -> None:
+    """Some tests, each with the first line of what went wrong."""
+    found = {test: outcome for outcomes in ours.values() for test, outcome in outcomes.items()}
+    if tests:
+        print(f"\n{len(tests)} {title}:")
+    for test in tests:
+        print(f"  {found[test].outcome}: {test}\n      {found[test].error}")
+
+
+def print_verdict(ours: Results, deviating: list[str], target: str, *, full: bool) -> int:
+    """Hold the deviations against the list, say what differs, return the exit status."""
+    known = read_known(HERE / "deviations.toml") if target == DEFAULT else []
+    ran = {test: outcome for outcomes in ours.values() for test, outcome in outcomes.items()}
+    verdict = judge(deviating, ran, known, full=full)
+    reasons: dict[str, list[str]] = {}
+    for test, entry in verdict.listed.items():
+        reasons.setdefault(entry.reason, []).append(test)
+    for reason, tests in reasons.items():
+        print_list(f"known: {reason}", tests, ours)
+    print_list(f"UNLISTED DEVIATIONS (output in {WORK})", verdict.unlisted, ours)
+    for entry in verdict.stale:
+        print(f"\nLISTED IN deviations.toml, BUT NO LONGER SO: {entry.tests}")
+    if not verdict.unlisted and not verdict.stale:
+        print(f"\nno deviation beyond the {len(verdict.listed)} listed")
+    return 1 if verdict.unlisted or verdict.stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

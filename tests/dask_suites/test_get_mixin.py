@@ -1,0 +1,11 @@
+"""What dask itself expects of every `get`, asked of ours."""
+
+from __future__ import annotations
+
+from dask.utils_test import GetFunctionTestMixin
+
+import hetsched
+
+
+class TestGet(GetFunctionTestMixin):  # type: ignore[misc]
+    get = staticmethod(hetsched.get)
