@@ -121,14 +121,14 @@ _pretending_told = False
 
 def _warn_of_pretending(cluster: Embedded, built: Built) -> None:
     """Say, once in a process, that there is no device for GPU tasks."""
-    global _pretending_told  # noqa: PLW0603
+    global _pretending_told
     if _pretending_told or not cluster.pretends:
         return
     notes = {id(spec.annotations): spec.annotations for spec in built.tasks if spec.annotations}
     if any(executor_of(note) == "gpu" for note in notes.values()):
         _pretending_told = True
         warnings.warn(
-            "no GPU was found: tasks for the GPU run one at a time on a lane without a device", UserWarning, stacklevel=3
+            "no GPU was found: tasks for the GPU run one at a time, on a lane without a device", stacklevel=3
         )
 
 
@@ -137,7 +137,7 @@ def _warn_of_pretending(cluster: Embedded, built: Built) -> None:
 
 def embedded() -> Embedded:
     """Return this process's embedded cluster, started at the first call."""
-    global _cluster  # noqa: PLW0603
+    global _cluster
     cluster = _cluster
     if cluster is None:
         with _lock:
@@ -148,7 +148,7 @@ def embedded() -> Embedded:
 
 
 def _close() -> None:
-    global _cluster  # noqa: PLW0603
+    global _cluster
     cluster, _cluster = _cluster, None
     if cluster is not None:
         cluster.close()
@@ -156,7 +156,7 @@ def _close() -> None:
 
 def _forget_after_fork() -> None:
     """A child has none of its parent's threads: it starts afresh."""
-    global _cluster, _lock  # noqa: PLW0603
+    global _cluster, _lock
     _cluster = None
     _lock = threading.Lock()
     leave(None)

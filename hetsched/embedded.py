@@ -26,6 +26,7 @@ from hetsched.core.events import (
 )
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import ANY_POOL, Capacity, Outcome, TaskId, TaskSpec
+from hetsched.worker.collector import collector_paused
 from hetsched.worker.current import current_batch
 from hetsched.worker.engine import Engine
 from hetsched.worker.sizes import Measure
@@ -237,7 +238,8 @@ class Embedded:
         self._calls[call.number] = call
         call.base = self._scheduler.state.next_id
         try:
-            self._feed(event)
+            with collector_paused():
+                self._feed(event)
         except BaseException as error:
             self._crash([call], error)
 

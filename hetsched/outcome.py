@@ -55,7 +55,7 @@ def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
     try:
         if note not in getattr(raised, "__notes__", ()):
             raised.add_note(note)
-    except Exception:  # noqa: S110 - an exception class may refuse notes; the exception itself is what matters
+    except Exception:
         pass
     return raised
 

@@ -82,7 +82,7 @@ class Watch:
             for callback in self.callbacks:
                 if callback[1]:
                     callback[1](self._graph, self._state)
-            watched = [TaskSpec(s.key, _Watched(s, self), EACH, None, s.dependencies, s.annotations) for s in built.tasks]
+            watched = [self._wrap(spec) for spec in built.tasks]
             try:
                 call = run(cluster, built._replace(tasks=watched), cpus, self._follow)
             except Exception:
@@ -94,6 +94,9 @@ class Watch:
             for callback in started:
                 if callback[4]:
                     callback[4](self._graph, self._state, not succeeded)
+
+    def _wrap(self, spec: TaskSpec) -> TaskSpec:
+        return TaskSpec(spec.key, _Watched(spec, self), EACH, None, spec.dependencies, spec.annotations)
 
     def _run_again(self) -> None:
         """Run the task that failed in this thread, so that a debugger stops where it fails."""
@@ -138,7 +141,7 @@ def _with_known(built: Built, known: dict[int, Any]) -> Built:
             needed.add(place)
             todo.extend(d for d in built.tasks[place].dependencies if d not in known)
     moved: dict[int, int] = {}
-    tasks = []
+    tasks: list[TaskSpec] = []
     for place in sorted(needed):
         moved[place] = len(tasks)
         tasks.append(_without(built.tasks[place], known, moved))

@@ -54,6 +54,10 @@ def _check_task(state: State, ts: TaskState) -> None:
         same("its worker", state.workers.get(where.id), where)
         for d in ts.dependencies:
             assert d.phase is Phase.MEMORY or d.processing_on is where, f"{ts!r} was assigned and {d!r} is not there"
+    _check_users(ts, wanted)
+
+
+def _check_users(ts: TaskState, wanted: bool) -> None:
     if ts.phase in (Phase.MEMORY, Phase.RELEASED):
         assert (ts.users > 0) == (ts.phase is Phase.MEMORY), f"{ts!r} has {ts.users} users; {ts.tell_story()}"
     if ts.forgets:

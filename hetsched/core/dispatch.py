@@ -136,6 +136,7 @@ class Dispatcher:
 
 def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     needs = ts.needs
+    res = needs.resources
     uses = 0
     if ts.dependents and not ts.wanted:
         for d in ts.dependents:
@@ -144,12 +145,18 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
         else:
             ts.forgets = True
             uses = len(ts.dependents)
+    if not ts.dependencies:
+        return _make(RunTask, (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, (), uses, ts.attempt, res, ()))
     holders: list[tuple[int, tuple[str, ...]]] = []
     inputs = []
     for d in ts.dependencies:
         inputs.append(d.id)
         if d.who_has and worker not in d.who_has:
             holders.append((d.id, tuple(w.id for w in d.who_has)))
-    return RunTask(
-        ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, needs.resources, holders
+    return _make(
+        RunTask,
+        (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, res, holders),
     )
+
+
+_make = tuple.__new__  # a NamedTuple's own constructor takes three times as long

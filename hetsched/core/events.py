@@ -100,11 +100,14 @@ class TasksFailed(NamedTuple):
 
 
 class InputsMissing(NamedTuple):
-    """A worker could not get inputs from anyone said to hold them; it has put the tasks that read them down again."""
+    """A worker could not get inputs from anyone said to hold them.
+
+    It has put down again the tasks that read them, told as ``(task, attempt)``.
+    """
 
     worker: WorkerId
     inputs: Sequence[TaskId]
-    tasks: Sequence[TaskId]
+    tasks: Sequence[tuple[TaskId, int]]
 
 
 class ReplicasAdded(NamedTuple):

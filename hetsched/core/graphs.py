@@ -8,7 +8,7 @@ from .annotations import validate
 from .events import GraphSubmitted
 from .needs import Needs, rank_of
 from .state import Graph, State, TaskPrefix, TaskState
-from .types import prefix_of
+from .types import Key, prefix_of
 
 __all__ = ["build_graph"]
 
@@ -21,37 +21,25 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
     base = state.next_id
     graph = Graph(event.client, event.graph, base, event.wanted)
     states = graph.tasks
-    by_annotations: dict[int, Needs] = {}
-    prefixes = state.prefixes
+    needs_of: dict[int, Needs] = {}
+    prefix_of_layer: dict[object, TaskPrefix] = {}
     lanes = event.lanes
     task = base
     for spec in event.tasks:
         annotations = spec.annotations
-        needs = by_annotations.get(id(annotations))
+        needs = needs_of.get(id(annotations))
         if needs is None:
             fresh = Needs(validate(annotations) if annotations else {}, lanes)
-            needs = by_annotations[id(annotations)] = state.needs.setdefault(fresh.key(), fresh)
-        name = prefix_of(spec.key)
-        prefix = prefixes.get(name)
+            needs = needs_of[id(annotations)] = state.needs.setdefault(fresh.key(), fresh)
+        key = spec.key
+        layer = key[0] if type(key) is tuple and key else None
+        prefix = prefix_of_layer.get(layer) if type(layer) is str else None
         if prefix is None:
-            prefix = prefixes[name] = TaskPrefix(name)
-        if needs.priority or event.urgency:
-            rank = rank_of(event.urgency, needs.priority, task)
-        else:
-            rank = task
+            prefix = prefix_of_layer[layer] = _prefix(state, key)
+        rank = rank_of(event.urgency, needs.priority, task) if needs.priority or event.urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
-        dependencies = spec.dependencies
-        if dependencies:
-            inputs = ts.dependencies
-            position = task - base
-            for d in dependencies:
-                if not 0 <= d < position:
-                    raise ProtocolError(f"task {spec.key!r} at {position} depends on {d}, which is not before it")
-                dep = states[d]
-                inputs.append(dep)
-                dep.dependents.append(ts)
-                dep.users += 1
-            ts.waiting_on = ts.unplaced = len(inputs)
+        if spec.dependencies:
+            _link(ts, states, task - base)
         states.append(ts)
         task += 1
     for position in graph.wanted:
@@ -60,3 +48,27 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
         states[position].wanted = True
         states[position].users += 1
     return graph
+
+
+def _link(ts: TaskState, states: list[TaskState], position: int) -> None:
+    inputs: list[TaskState] = []
+    for d in ts.spec.dependencies:
+        if not 0 <= d < position:
+            raise ProtocolError(f"task {ts.key!r} at {position} depends on {d}, which is not before it")
+        dep = states[d]
+        inputs.append(dep)
+        if dep.dependents:
+            dep.dependents.append(ts)
+        else:
+            dep.dependents = [ts]
+        dep.users += 1
+    ts.dependencies = inputs
+    ts.waiting_on = ts.unplaced = len(inputs)
+
+
+def _prefix(state: State, key: Key) -> TaskPrefix:
+    name = prefix_of(key)
+    prefix = state.prefixes.get(name)
+    if prefix is None:
+        prefix = state.prefixes[name] = TaskPrefix(name)
+    return prefix

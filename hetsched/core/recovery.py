@@ -58,6 +58,8 @@ def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> No
         ts.estimate = 0.0
         ts.attempt += 1
         ts.forgets = False
+        for d in ts.dependencies:
+            d.forgets = False  # the worker counts its readers no more, and waits to be told
     state.move(tasks, Phase.WAITING, cause, now)
 
 
@@ -133,8 +135,6 @@ def _recount(graph: Graph, plan: Replan) -> None:
         if ts.phase is Phase.FAILED:
             continue
         ts.users = ts.wanted + sum(d.phase in _LIVE for d in ts.dependents)
-        if ts.forgets and any(d.phase in (Phase.WAITING, Phase.READY) for d in ts.dependents):
-            ts.forgets = False
         if ts.phase not in _LIVE:
             continue
         ts.waiting_on = sum(d.phase is not Phase.MEMORY for d in ts.dependencies)

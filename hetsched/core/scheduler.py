@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, assert_never
 from hetsched.errors import NoWorkerError, ProtocolError, WorkerLostError
 
 from .commands import CancelTasks, Command, FreeKeys, KeysFailed, KeysReady
-from .costs import learn
 from .dispatch import Dispatcher
 from .events import (
     CapacityChanged,
@@ -27,7 +26,8 @@ from .events import (
 from .graphs import build_graph
 from .placement import Policy, make_policy
 from .recovery import forget_holders, replan, unassign
-from .state import Graph, Phase, State, TaskPrefix, TaskState, WorkerState
+from .results import collect
+from .state import Graph, Phase, State, TaskState, WorkerState
 from .types import ClientId, TaskId, WorkerId
 
 __all__ = ["Options", "Scheduler"]
@@ -56,7 +56,7 @@ class Scheduler:
         self._free: dict[WorkerState, list[TaskId]] = {}
         self._to_clients: list[KeysReady | KeysFailed] = []
 
-    def handle(self, event: Event, now: float) -> list[Command]:
+    def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done.
 
         Raises ProtocolError, before anything is changed, where the event is not one its sender may send.
@@ -138,9 +138,10 @@ class Scheduler:
                 ts.forgets = False  # those who would have read it last are being cancelled
                 self._let_go(ts)
             # The graph is a ring of references; break it, so that payloads go now and not when garbage is collected.
-            ts.dependents.clear()
-            ts.dependencies.clear()
+            ts.dependents = ()
+            ts.dependencies = ()
         graph.tasks.clear()
+        graph.log.clear()
 
     def _let_go(self, ts: TaskState) -> None:
         """Free a result wherever it is; its phase is the caller's to change."""
@@ -157,64 +158,15 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             return
-        tasks = self.state.tasks
-        finished: list[TaskState] = []
-        released: list[TaskState] = []
-        ready: list[TaskState] = []
-        wanted: list[TaskState] = []
-        assigned = worker.assigned
-        alone = worker.alone
-        prefix: TaskPrefix | None = None
-        count = total = nbytes_held = 0
-        seconds = 0.0
-        for task, attempt, start, stop, nbytes, cuda_nbytes in event.outcomes:
-            ts = tasks.get(task)
-            if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
-                continue  # it was cancelled, or given to another, and this crossed the order on the way
-            finished.append(ts)
-            ts.processing_on = None
-            ts.who_has = alone
-            ts.nbytes = nbytes
-            ts.cuda_nbytes = cuda_nbytes
-            assigned[ts.needs.executor] -= 1
-            worker.occupancy -= ts.estimate
-            nbytes_held += nbytes
-            if ts.prefix is not prefix:
-                if prefix is not None:
-                    learn(prefix, event.executor, count, seconds, total)
-                    count = total = 0
-                    seconds = 0.0
-                prefix = ts.prefix
-            count += 1
-            seconds += stop - start
-            total += nbytes
-            for d in ts.dependents:
-                d.waiting_on -= 1
-                if not d.waiting_on and d.phase is _WAITING:
-                    ready.append(d)
-            for d in ts.dependencies:
-                d.users -= 1
-                if not d.users:
-                    released.append(d)
-            if ts.wanted:
-                wanted.append(ts)
-        if not finished:
-            return
-        if prefix is not None:
-            learn(prefix, event.executor, count, seconds, total)
-        worker.nbytes += nbytes_held
-        worker.held += len(finished)
-        if not any(assigned.values()):
-            worker.occupancy = 0.0
-        self.state.move(finished, _MEMORY, worker.id, now)
-        if released:
-            for ts in released:
+        got = collect(self.state, worker, event, now)
+        if got.released:
+            for ts in got.released:
                 self._let_go(ts)
-            self.state.move(released, Phase.RELEASED, "nobody needs it", now)
-        if ready:
-            self._dispatch.queue(ready, "inputs are there", now)
-        if wanted:
-            self._announce(wanted)
+            self.state.move(got.released, Phase.RELEASED, "nobody needs it", now)
+        if got.ready:
+            self._dispatch.queue(got.ready, "inputs are there", now)
+        if got.wanted:
+            self._announce(got.wanted)
 
     def _announce(self, wanted: list[TaskState]) -> None:
         by_graph: dict[Graph, list[tuple[int, TaskId, tuple[WorkerId, ...]]]] = {}
@@ -327,15 +279,13 @@ class Scheduler:
         inputs = [ts for ts in found if ts is not None]
         cause = f"{worker.id} could not get an input"
         for ts in inputs:
-            self._drop_replicas(ts, [w for w in ts.who_has if w is not worker])
-        forget_holders(self.state, inputs, [w for w in self.state.workers.values() if w is not worker], cause, now)
-        readers = [self.state.tasks.get(task) for task in event.tasks]
-        unassign(self.state, [ts for ts in readers if ts is not None and ts.processing_on is worker], cause, now)
+            for w in ts.who_has:
+                self._free.setdefault(w, []).append(ts.id)
+        forget_holders(self.state, inputs, list(self.state.workers.values()), cause, now)
+        readers = [(self.state.tasks.get(task), attempt) for task, attempt in event.tasks]
+        down = [ts for ts, n in readers if ts is not None and ts.processing_on is worker and ts.attempt == n]
+        unassign(self.state, down, cause, now)
         self._replan(cause, now)
-
-    def _drop_replicas(self, ts: TaskState, holders: Sequence[WorkerState]) -> None:
-        for w in holders:
-            self._free.setdefault(w, []).append(ts.id)
 
     def _replicas_added(self, name: WorkerId, replicas: Sequence[TaskId]) -> None:
         worker = self.state.workers.get(name)
@@ -343,6 +293,8 @@ class Scheduler:
             return
         for task in replicas:
             ts = self.state.tasks.get(task)
+            if ts is not None and ts.processing_on is worker:
+                continue  # all holders were lost since, and this worker was told to make it: it goes by that order
             if ts is None or ts.phase is not _MEMORY:
                 self._free.setdefault(worker, []).append(task)
             elif worker not in ts.who_has:

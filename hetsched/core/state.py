@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -106,8 +106,8 @@ class TaskState:
 
     __slots__ = (
         "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
-        "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "story", "unplaced",
-        "users", "waiting_on", "wanted", "who_has",
+        "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced", "users",
+        "waiting_on", "wanted", "who_has",
     )  # fmt: skip
 
     def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
@@ -118,8 +118,8 @@ class TaskState:
         self.needs = needs
         self.rank = rank
         self.phase = Phase.WAITING
-        self.dependencies: list[TaskState] = []
-        self.dependents: list[TaskState] = []
+        self.dependencies: Sequence[TaskState] = ()
+        self.dependents: list[TaskState] | tuple[()] = ()
         self.waiting_on = 0
         """How many inputs are not in memory."""
         self.unplaced = 0
@@ -137,7 +137,6 @@ class TaskState:
         self.retries_left = needs.retries
         self.losses = 0
         self.attempt = 0
-        self.story: list[tuple[float, Phase, str]] = []
 
     @property
     def key(self) -> Key:
@@ -168,16 +167,20 @@ class TaskState:
     def __repr__(self) -> str:
         return f"<TaskState {self.key!r} {self.phase.name}>"
 
+    @property
+    def story(self) -> list[tuple[float, Phase, str]]:
+        """The task's life: when it came to which phase, and why. Looked up in the graph's log, which takes a while."""
+        return [(now, phase, cause) for now, phase, cause, tasks in self.graph.log if self in tasks]
+
     def tell_story(self) -> str:
         """The task's life in one line, for error messages."""
-        parts = [f"{now:.6f} {Phase(phase).name} ({cause})" for now, phase, cause in self.story]
-        return "; ".join(parts)
+        return "; ".join(f"{now:.6f} {phase.name} ({cause})" for now, phase, cause in self.story)
 
 
 class Graph:
     """One submitted graph: its own name space."""
 
-    __slots__ = ("base", "client", "number", "tasks", "wanted")
+    __slots__ = ("base", "client", "log", "number", "tasks", "wanted")
 
     def __init__(self, client: ClientId, number: int, base: TaskId, wanted: Iterable[int]) -> None:
         self.client = client
@@ -185,6 +188,8 @@ class Graph:
         self.base = base
         self.tasks: list[TaskState] = []
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
+        self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
+        """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
 
 class State:
     """All tasks, graphs and workers, and the queues of what can run."""
@@ -202,17 +207,22 @@ class State:
         """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
         self.next_id: TaskId = 0
 
-    def move(self, tasks: Iterable[TaskState], phase: Phase, cause: str, now: float) -> None:
+    def move(self, tasks: Sequence[TaskState], phase: Phase, cause: str, now: float) -> None:
         """Take tasks to a phase, if the table allows it, and write it into their stories.
 
         Raises AssertionError (a bug of ours), with the task's story, where the change is not legal.
         """
-        entry = (now, phase, cause)
+        graph: Graph | None = None
+        moved: list[TaskState] = []
         for ts in tasks:
             if not _LEGAL_BITS[ts.phase] >> phase & 1:
                 raise AssertionError(f"{ts.key!r}: {ts.phase.name} -> {phase.name} ({cause}); story: {ts.tell_story()}")
             ts.phase = phase
-            ts.story.append(entry)
+            if ts.graph is not graph:
+                graph = ts.graph
+                moved = []
+                graph.log.append((now, phase, cause, moved))
+            moved.append(ts)
 
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""

@@ -38,7 +38,7 @@ def cuda_nbytes(obj: Any) -> int:
 
 
 def _interface_nbytes(interface: dict[str, Any]) -> int:
-    shape = interface["shape"]
+    shape: tuple[int, ...] = tuple(interface["shape"])
     itemsize = int(interface["typestr"][2:])
     pointer, _read_only = interface["data"]
     if not isinstance(pointer, int) or not all(isinstance(n, int) and n >= 0 for n in shape):

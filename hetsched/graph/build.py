@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from hetsched.core.annotations import combine, validate
 from hetsched.core.types import Key, TaskSpec, prefix_of
 from hetsched.errors import AnnotationError, BadKeyError
+from hetsched.worker.collector import collector_paused
 
+from .draft import Draft
 from .fuse import fuse_chains
 from .materialise import materialise
 from .reader import Reader
@@ -40,25 +42,26 @@ def build(
     requested = flat_keys(keys)
     material = materialise(dsk)
     per_key = _PerKey(by_key or {})
-    reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
-    numbers = reader.read(requested)
-    draft = reader.draft
-    per_key.apply(draft.keys, draft.notes)
-    if fuse and material.fuse:
-        draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
-        numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
-    tasks, place_of = draft.specs()
+    with collector_paused():
+        reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
+        numbers = reader.read(requested)
+        draft = reader.draft
+        per_key.apply(draft)
+        if fuse and material.fuse:
+            draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
+            numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
+        tasks, place_of = draft.specs()
     places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
-    values = {key: reader.values[key] for key, n in numbers.items() if n < 0}
+    values = {key: reader.keys.values[key] for key, n in numbers.items() if n < 0}
     return Built(tasks, places, values)
 
 
 def _notes(
     around: dict[str, Any], layers: dict[Key, dict[str, Any]]
-) -> Callable[[Key], dict[str, Any] | None]:
+) -> Callable[[Key], dict[str, Any] | None] | None:
     """Look up the annotations of a key; tasks annotated alike share one dict, so that they can be told by identity."""
     if not around:
-        return layers.get
+        return layers.get if layers else None
     combined: dict[int, dict[str, Any]] = {}
 
     def note(key: Key) -> dict[str, Any]:
@@ -78,25 +81,25 @@ class _PerKey:
 
     def __init__(self, given: Mapping[Key, Mapping[str, Any]]) -> None:
         self._given: dict[Key, dict[str, Any]] = {}
-        for name, annotations in given.items():
-            if not isinstance(annotations, Mapping):
+        for name, notes in given.items():
+            if not isinstance(notes, Mapping):
                 raise AnnotationError(
                     f"annotations= maps a key or a prefix to its annotations, as in {{{name!r}: {{'retries': 2}}}}; "
-                    f"the value given for {name!r} is {annotations!r}"
+                    f"the value given for {name!r} is {notes!r}"
                 )
-            self._given[name] = validate(annotations)
+            self._given[name] = validate(notes)
 
-    def apply(self, keys: list[Key], notes: list[dict[str, Any] | None]) -> None:
+    def apply(self, draft: Draft) -> None:
         """Put them on the tasks; warn of a name that is no task's."""
         if not self._given:
             return
         unused = dict.fromkeys(self._given)
-        for number, key in enumerate(keys):
+        for number, key in enumerate(draft.keys):
             for name in (prefix_of(key), key):
                 found = self._given.get(name)
                 if found is not None:
-                    note = notes[number]
-                    notes[number] = combine(note, found) if note else found
+                    note = draft.notes.get(number)
+                    draft.notes[number] = combine(note, found) if note else found
                     unused.pop(name, None)
         if unused:
             names = ", ".join(map(repr, unused))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, convert_legacy_task
 from dask.utils import is_namedtuple_instance
@@ -71,19 +71,25 @@ class _Frame:
         self.out: list[Any] = []
 
 
+class Numbering(Protocol):
+    """Knows what each key of the graph is."""
+
+    values: dict[Key, Any]
+
+    def resolve(self, key: Key) -> int:
+        """Give the number of the task that makes a key, or -1 and then ``values`` has its value."""
+        ...
+
+
 class Builder:
-    """Builds what one task does. ``resolve`` gives a key's number, or -1 and then ``values`` its value."""
+    """Builds what one task does. ``scope`` has an inner graph's keys, as they were read; they hide those outside."""
 
-    __slots__ = ("_keys", "_resolve", "_scope", "_steps", "_values", "deps", "found")
+    __slots__ = ("_graph", "_keys", "_scope", "_steps", "deps", "found")
 
-    def __init__(
-        self, resolve: Callable[[Key], int], values: Mapping[Key, Any], keys: Mapping[Key, Any], scope: dict[Key, Any]
-    ) -> None:
-        self._resolve = resolve
-        self._values = values
+    def __init__(self, keys: Numbering, graph: Mapping[Key, Any], scope: dict[Key, Any]) -> None:
         self._keys = keys
+        self._graph = graph
         self._scope = scope
-        """Keys of an inner graph, which hide those outside, with what they were read as."""
         self._steps: list[tuple[Callable[..., Any], list[Any], dict[str, Any] | None]] = []
         self.deps: dict[int, Ref] = {}
         self.found: dict[str, Any] | None = None
@@ -126,7 +132,7 @@ class Builder:
         if not isinstance(obj, list | tuple | set | frozenset) or self._is_key(obj):
             return None
         if is_namedtuple_instance(obj):
-            node = convert_legacy_task(None, obj, self._keys)
+            node = convert_legacy_task(None, obj, self._graph)
             return self._open_node(node) if isinstance(node, Task) else None
         return _Frame(_BUILTIN.get(kind) or partial(_construct, kind), list(obj), (), True, obj)
 
@@ -140,7 +146,7 @@ class Builder:
         if not isinstance(obj, KEY_TYPES):
             return False
         try:
-            return obj in self._scope or obj in self._keys
+            return obj in self._scope or obj in self._graph
         except TypeError:
             return False
 
@@ -159,6 +165,9 @@ class Builder:
     def carry(self, obj: Any) -> None:
         """Take up the annotations of a callable."""
         if callable(obj):
+            if isinstance(obj, partial):
+                for inner in (*obj.args, *obj.keywords.values()):
+                    self.carry(inner)
             carried = annotations_of(obj)
             if carried:
                 self.found = combine(self.found, carried) if self.found else carried
@@ -167,8 +176,8 @@ class Builder:
         if key in self._scope:
             read = self._scope[key]
             return self.input(read.number) if type(read) is Made else read
-        number = self._resolve(key)
-        return self._values[key] if number < 0 else self.input(number)
+        number = self._keys.resolve(key)
+        return self._keys.values[key] if number < 0 else self.input(number)
 
     def input(self, number: int) -> Ref:
         """Refer to the result of another task."""

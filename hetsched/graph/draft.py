@@ -13,7 +13,10 @@ __all__ = ["Draft"]
 
 
 class Draft:
-    """Tasks by number: ``deps`` are numbers of others, ``args`` speak of them by their position in ``deps``."""
+    """Tasks by number: ``deps`` are numbers of others, ``args`` speak of them by their position in ``deps``.
+
+    ``kwargs`` and ``notes`` (annotations) hold an entry only for the tasks that have any.
+    """
 
     __slots__ = ("args", "deps", "funcs", "keys", "kwargs", "notes")
 
@@ -21,23 +24,12 @@ class Draft:
         self.keys: list[Key] = []
         self.funcs: list[Callable[..., Any]] = []
         self.args: list[tuple[Any, ...]] = []
-        self.kwargs: list[dict[str, Any] | None] = []
         self.deps: list[Sequence[int]] = []
-        self.notes: list[dict[str, Any] | None] = []
+        self.kwargs: dict[int, dict[str, Any]] = {}
+        self.notes: dict[int, dict[str, Any]] = {}
 
     def __len__(self) -> int:
         return len(self.keys)
-
-    def reserve(self, key: Key, note: dict[str, Any] | None) -> int:
-        """Give a task its number; what it does is filled in later."""
-        number = len(self.keys)
-        self.keys.append(key)
-        self.funcs.append(_nothing)
-        self.args.append(())
-        self.kwargs.append(None)
-        self.deps.append(())
-        self.notes.append(note)
-        return number
 
     def specs(self) -> tuple[list[TaskSpec], list[int]]:
         """Put the tasks into their order; returns them and, for each number, its place in it.
@@ -53,30 +45,26 @@ class Draft:
         place_of = [0] * len(places)
         for place, number in enumerate(places):
             place_of[number] = place
-        keys, funcs, args, kwargs, notes = self.keys, self.funcs, self.args, self.kwargs, self.notes
+        keys, funcs, args, kwargs, notes = self.keys, self.funcs, self.args, self.kwargs.get, self.notes.get
         specs = [
             TaskSpec(
                 keys[number],
                 funcs[number],
                 args[number],
-                kwargs[number],
+                kwargs(number),
                 [place_of[d] for d in deps[number]] if deps[number] else (),
-                notes[number],
+                notes(number),
             )
             for number in places
         ]
         return specs, place_of
 
     def _levels(self) -> list[float] | None:
-        """The priorities, if the tasks differ in them."""
-        if not any(note is not None and "priority" in note for note in self.notes):
+        """The priorities, if any task has one."""
+        if not any("priority" in note for note in {id(note): note for note in self.notes.values()}.values()):
             return None
-        return [_priority(note) for note in self.notes]
+        return [_priority(self.notes.get(number)) for number in range(len(self.keys))]
 
 
 def _priority(note: Mapping[str, Any] | None) -> float:
     return float(note.get("priority", 0.0)) if note else 0.0
-
-
-def _nothing() -> None:
-    """Stands for a task that is not read yet."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from hetsched.core.annotations import merge
 from hetsched.core.types import EACH
@@ -33,10 +34,10 @@ def fuse_chains(draft: Draft, wanted: Iterable[int]) -> tuple[Draft, list[int]]:
             before[number] = inputs[0]
     if not before:
         return draft, list(range(len(deps)))
-    return _rebuild(draft, before, _cut(draft, before, notes))
+    return _rebuild(draft, _cut(draft, before, notes))
 
 
-def _cut(draft: Draft, before: dict[int, int], notes: list[dict[str, object] | None]) -> dict[int, list[int]]:
+def _cut(draft: Draft, before: dict[int, int], notes: Mapping[int, dict[str, Any]]) -> dict[int, list[int]]:
     """Follow every chain from its end; returns, by last task, the tasks of each piece, first to last."""
     inner = set(before.values())
     pieces: dict[int, list[int]] = {}
@@ -44,11 +45,11 @@ def _cut(draft: Draft, before: dict[int, int], notes: list[dict[str, object] | N
         if end in inner:
             continue
         piece = [end]
-        note = notes[end] or {}
+        note = notes.get(end) or {}
         number = end
         while number in before:
             number = before[number]
-            first = notes[number] or {}
+            first = notes.get(number) or {}
             merged = note if first is note or not (first or note) else merge(first, note)
             if merged is None:
                 _close(piece, note, pieces, draft)
@@ -60,29 +61,33 @@ def _cut(draft: Draft, before: dict[int, int], notes: list[dict[str, object] | N
     return pieces
 
 
-def _close(piece: list[int], note: dict[str, object], pieces: dict[int, list[int]], draft: Draft) -> None:
+def _close(piece: list[int], note: dict[str, Any], pieces: dict[int, list[int]], draft: Draft) -> None:
     if len(piece) > 1:
         pieces[piece[0]] = piece[::-1]
-        draft.notes[piece[0]] = note or None
+        if note:
+            draft.notes[piece[0]] = note
 
 
-def _rebuild(draft: Draft, before: dict[int, int], pieces: dict[int, list[int]]) -> tuple[Draft, list[int]]:
+def _rebuild(draft: Draft, pieces: dict[int, list[int]]) -> tuple[Draft, list[int]]:
     gone = {number for piece in pieces.values() for number in piece[:-1]}
     fused = Draft()
     numbers = [-1] * len(draft)
-    for number, key in enumerate(draft.keys):
-        if number not in gone:
-            numbers[number] = fused.reserve(key, draft.notes[number])
-    for number, mine in enumerate(numbers):
-        if mine < 0:
-            continue
+    kept = [number for number in range(len(draft)) if number not in gone]
+    for mine, number in enumerate(kept):
+        numbers[number] = mine
+    for mine, number in enumerate(kept):
         piece = pieces.get(number)
         first = piece[0] if piece else number
-        fused.deps[mine] = [numbers[d] for d in draft.deps[first]]
+        fused.keys.append(draft.keys[number])
+        fused.deps.append([numbers[d] for d in draft.deps[first]])
+        if number in draft.notes:
+            fused.notes[mine] = draft.notes[number]
         if piece:
-            links = [(draft.funcs[n], draft.args[n], draft.kwargs[n]) for n in piece]
-            fused.funcs[mine], fused.args[mine] = Chain(links), EACH
-        else:
-            fused.funcs[mine], fused.args[mine] = draft.funcs[number], draft.args[number]
+            fused.funcs.append(Chain([(draft.funcs[n], draft.args[n], draft.kwargs.get(n)) for n in piece]))
+            fused.args.append(EACH if draft.deps[first] else ())
+            continue
+        fused.funcs.append(draft.funcs[number])
+        fused.args.append(draft.args[number])
+        if number in draft.kwargs:
             fused.kwargs[mine] = draft.kwargs[number]
     return fused, numbers

@@ -112,14 +112,13 @@ def _from_layers(graphs: list[HighLevelGraph | Mapping[Key, Any]], fuse: bool) -
             merged.update(ensure_dict(graph))
             continue
         for layer in graph.layers.values():
-            merged.update(layer)
+            merged.update(layer.items())
             if layer.annotations:
-                _annotate(notes, layer)
+                _annotate(notes, layer, layer.annotations)
     return Material(merged, notes, fuse)
 
 
-def _annotate(notes: dict[Key, dict[str, Any]], layer: Layer) -> None:
-    annotations = layer.annotations
+def _annotate(notes: dict[Key, dict[str, Any]], layer: Layer, annotations: Mapping[str, Any]) -> None:
     if varies(annotations):
         for key in layer:
             notes[key] = resolve(annotations, key)

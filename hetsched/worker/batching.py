@@ -48,7 +48,7 @@ def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
     return jobs
 
 
-def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -> list[Job]:
+def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -> list[Job]:  # noqa: C901 - hot
     """Collect what comes after ``job``: ``share`` tasks of the queue at most, and what becomes ready among them."""
     jobs: list[Job] = []
     resources = job.resources
@@ -92,8 +92,8 @@ def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[It
     items: list[Item] = []
     in_batch = batch.jobs
     for job in jobs:
-        drops: list[TaskId] = []
         inputs = job.inputs
+        drops: list[TaskId] | tuple[()] = [] if inputs else ()
         for i in inputs:
             uses = left.get(i)
             if uses is None:
@@ -102,7 +102,7 @@ def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[It
                     continue
             left[i] = uses = uses - 1
             if not uses:
-                drops.append(i)
+                drops.append(i)  # type: ignore[union-attr]
         job.drops = drops
         batch.independent += not job.waiting
         in_batch[job.id] = job

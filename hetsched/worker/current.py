@@ -1,16 +1,42 @@
-"""What this thread is at: the batch of a worker it runs, if any."""
+"""What a thread is at: the batch it runs, and the task of it that runs now."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Sequence
 
+from hetsched.core.types import TaskId
 from hetsched.errors import TaskCancelled
 
-if TYPE_CHECKING:
-    from .executors import RunningBatch
+from .instructions import Item
 
-__all__ = ["check_stopped", "current_batch", "enter", "leave"]
+__all__ = ["RunningBatch", "check_stopped", "current_batch", "enter", "leave"]
+
+
+class RunningBatch:
+    """A batch on its way through a thread; others may take tasks back from its end."""
+
+    __slots__ = ("executor", "items", "number", "stopped", "task")
+
+    def __init__(self, number: int, executor: str, items: Sequence[Item], stopped: set[TaskId]) -> None:
+        self.number = number
+        self.executor = executor
+        self.items = deque(items)
+        self.stopped = stopped
+        """The tasks, of any batch, that were asked to stop."""
+        self.task: TaskId = -1
+
+    def take_back(self, count: int) -> list[TaskId]:
+        """Take up to ``count`` tasks from the end, which then will not run here."""
+        taken = []
+        items = self.items
+        try:
+            for _ in range(count):
+                taken.append(items.pop()[0])  # noqa: PERF401 - what was taken before the end must not be lost
+        except IndexError:
+            pass
+        return taken
 
 
 class _Current(threading.local):

@@ -11,7 +11,8 @@ from hetsched.core.commands import WorkerCommand
 from hetsched.core.events import WorkerEvent
 from hetsched.core.types import TaskId, WorkerId
 
-from .executors import Executor, Report, RunningBatch
+from .current import RunningBatch
+from .executors import Executor, Report
 from .instructions import (
     BatchExecuted,
     Drop,
@@ -72,6 +73,8 @@ class Engine:
         self._send = send
         self._lanes: dict[str, list[Executor]] = {}
         self._running: dict[int, RunningBatch] = {}
+        self._whose: dict[int, Executor] = {}
+        """The executor each running batch was given to."""
         self._stopped: set[TaskId] = set()
         for name, slots in executors.items():
             self._add(name, slots)
@@ -106,8 +109,8 @@ class Engine:
         A task in a device's lane runs the lane's other tasks itself while it waits, so that the device stays with its
         thread. An exception that interrupts the wait leaves the slot regained.
         """
-        executor = batch.executor
-        helps = executor.name == "gpu"
+        helps = batch.executor == "gpu"
+        executor = self._whose[batch.number]
         with self._lock:
             executor.blocked += helps
         self._feed(SlotYielded(batch.number))
@@ -133,7 +136,7 @@ class Engine:
         with self._lock:
             garbage: list[Any] = []
             executor.outstanding -= 1
-            del self._running[report.batch]
+            del self._running[report.batch], self._whose[report.batch]
             event = BatchExecuted(*report)
             next_batch = self._apply(self._mind.handle(event, perf_counter()), garbage, executor)
             if self._stopped:
@@ -151,7 +154,8 @@ class Engine:
             match instruction:
                 case Execute(name, number, items):
                     executor = self._choose(name, mine if kept is None else None)
-                    batch = self._running[number] = RunningBatch(number, executor, items, self._stopped)
+                    batch = self._running[number] = RunningBatch(number, name, items, self._stopped)
+                    self._whose[number] = executor
                     if executor is mine and kept is None:
                         executor.outstanding += 1
                         kept = batch

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, MutableMapping
 from queue import SimpleQueue
 from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from hetsched.core.types import Outcome, TaskId, TaskSpec
+from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
 from hetsched.errors import TaskCancelled
 
 from .child import ChildProcess
-from .current import enter, leave
-from .instructions import Item
+from .current import RunningBatch, enter, leave
 
-__all__ = ["SLICE_SECONDS", "Executor", "Failure", "Report", "RunningBatch"]
+__all__ = ["SLICE_SECONDS", "Executor", "Failure", "Report"]
 
 SLICE_SECONDS = 0.005
 """A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
@@ -38,30 +36,7 @@ class Report(NamedTuple):
     done: list[Outcome]
     failed: list[tuple[TaskId, int, Any, bool]]
     left: list[TaskId]
-
-
-class RunningBatch:
-    """A batch on its way through a thread; others may take tasks back from its end."""
-
-    __slots__ = ("executor", "items", "number", "stopped", "task")
-
-    def __init__(self, number: int, executor: Executor, items: Sequence[Item], stopped: set[TaskId]) -> None:
-        self.number = number
-        self.executor = executor
-        self.items = deque(items)
-        self.stopped = stopped
-        self.task: TaskId = -1
-
-    def take_back(self, count: int) -> list[TaskId]:
-        """Take up to ``count`` tasks from the end, which then will not run here."""
-        taken = []
-        items = self.items
-        try:
-            for _ in range(count):
-                taken.append(items.pop()[0])  # noqa: PERF401 - what was taken before the end must not be lost
-        except IndexError:
-            pass
-        return taken
+    missing: list[TaskId]
 
 
 class Executor:
@@ -145,14 +120,14 @@ class Executor:
     def run(self, batch: RunningBatch, child: ChildProcess | None = None) -> Report:
         """Run a batch in this thread."""
         before = enter(batch)
-        report = Report(batch.number, [], [], [])
+        report = Report(batch.number, [], [], [], [])
         try:
             self._run(batch, report, child)
         finally:
             leave(before)
         return report
 
-    def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:
+    def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:  # noqa: C901 - hot
         store = self._store
         measure = self._measure
         items = batch.items
@@ -160,6 +135,7 @@ class Executor:
         done = report.done
         inputs: list[Any] = []
         value: Any = None
+        keep: set[TaskId] = set()
         start = perf_counter()
         deadline = start + SLICE_SECONDS
         while items:
@@ -172,21 +148,32 @@ class Executor:
                 inputs = [store[i] for i in needs] if needs else []
             except KeyError:
                 report.left.append(task)
+                keep.update(needs)
+                report.missing.extend(i for i in needs if i not in store)
                 continue
             if stopped and task in stopped:
                 report.left.append(task)
+                keep.update(needs)
                 continue
             try:
-                value = spec(inputs) if child is None else child.call(spec, inputs)
+                if child is not None:
+                    value = child.call(spec, inputs)
+                elif spec.args is EACH:
+                    value = spec.func(*inputs)
+                else:
+                    value = spec(inputs)
             except BaseException as error:  # user code: whatever it raises is the task's outcome
                 report.failed.append(self._failure(task, attempt, error))
-                # What it made fail further on will find an input missing and be left.
+                # It may run again, so what was to go after the last reader in this batch has to stay. The tasks that
+                # read its result find an input missing and are left.
+                keep.update(needs)
             else:
                 nbytes, cuda_nbytes = measure(value)
                 if not stopped or task not in stopped:
                     store[task] = value
                 for i in drops:
-                    store.pop(i, None)
+                    if i not in keep:
+                        store.pop(i, None)
                 value = None
                 inputs = []
                 stop = perf_counter()

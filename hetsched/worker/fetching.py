@@ -31,6 +31,10 @@ class Fetcher:
             if jobs[task].phase is JobPhase.ABSENT and task not in self._holders:
                 self._holders[task] = list(workers)
 
+    def expects(self, task: TaskId) -> bool:
+        """Tell whether a result is to come from a peer."""
+        return task in self._holders
+
     def give_up(self, task: TaskId) -> None:
         """Nobody here needs it any more; what is under way is dropped when it comes."""
         self._holders.pop(task, None)

@@ -35,13 +35,15 @@ class BatchExecuted(NamedTuple):
     """A slot has gone through its batch.
 
     ``failed`` holds ``(task, attempt, error, may_retry)``; ``left`` the tasks it did not run: stopped, without an
-    input because an earlier one failed, or handed back because time ran out.
+    input because an earlier one failed, or handed back because time ran out. ``missing`` are inputs that were not in
+    the store when they were looked for.
     """
 
     batch: int
     done: Sequence[Outcome]
     failed: Sequence[tuple[TaskId, int, Any, bool]]
     left: Sequence[TaskId]
+    missing: Sequence[TaskId] = ()
 
 
 class TasksReclaimed(NamedTuple):
@@ -87,10 +89,10 @@ class Execute(NamedTuple):
 
 
 class Reclaim(NamedTuple):
-    """Take back up to ``count`` tasks from the end of a batch."""
+    """Take back up to ``tasks`` of them from the end of a batch."""
 
     batch: int
-    count: int
+    tasks: int
 
 
 class Stop(NamedTuple):

@@ -48,17 +48,20 @@ class Job:
     def __init__(self, task: TaskId) -> None:
         self.id = task
         self.phase = JobPhase.ABSENT
-        self.dependents: list[Job] = []
+        self.dependents: list[Job] | tuple[()] = ()
         self.inputs: Sequence[TaskId] = ()
-        self.drops: list[TaskId] = []
+        self.drops: Sequence[TaskId] = ()
         self.uses = 0
+        self.waiting = 0
 
     def take(self, order: RunTask, kind: Kind) -> None:
         """Fill in what was ordered."""
         _, self.rank, self.spec, _, self.executor, self.inputs, self.uses, self.attempt, self.resources, _ = order
         self.kind = kind
-        self.waiting = 0
-        self.phase = JobPhase.WAITING
+
+    def __lt__(self, other: Job) -> bool:
+        # Only asked where a job is in a queue twice, its first place there being stale.
+        return self.id < other.id
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.phase.name}>"

@@ -44,23 +44,24 @@ class WorkerState:
         self.jobs: dict[TaskId, Job] = {}
         self.lanes: dict[str, Lane] = {name: Lane(slots) for name, slots in executors.items()}
         self.batches: dict[int, Batch] = {}
+        self.total = dict(resources)
         self.available: dict[str, float] = dict(resources)
         self.kinds: dict[str, Kind] = {}
         self._fetcher = Fetcher()
         self._next_batch = 0
 
-    def handle(self, event: WorkerInput, now: float) -> list[Instruction]:
+    def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done."""
         out: list[Instruction] = []
         match event:
             case BatchExecuted():
                 self._batch_executed(event, out)
             case RunTasks():
-                self._run_tasks(event)
+                self._run_tasks(event, out)
             case CancelTasks():
                 self._forget(event.tasks, out)
             case FreeKeys():
-                self._forget(event.tasks, out)
+                self._forget(event.tasks, out, done=True)
             case TasksReclaimed():
                 batch = self.batches.get(event.batch)
                 if batch is not None and event.tasks:
@@ -84,10 +85,11 @@ class WorkerState:
 
     # Orders
 
-    def _run_tasks(self, event: RunTasks) -> None:
+    def _run_tasks(self, event: RunTasks, out: list[Instruction]) -> None:
         jobs = self.jobs
         kinds = self.kinds
         lanes = self.lanes
+        places: list[TaskId] = []
         for order in event.tasks:
             task = order.task
             job = jobs.get(task)
@@ -102,20 +104,30 @@ class WorkerState:
                 dep = jobs.get(i)
                 if dep is None:
                     dep = jobs[i] = Job(i)
+                    places.append(i)
                 if dep.phase is not _HELD:
                     waiting += 1
-                    dep.dependents.append(job)
+                    if dep.dependents:
+                        dep.dependents.append(job)
+                    else:
+                        dep.dependents = [job]
             if order.holders:
                 self._fetcher.want(order.holders, jobs)
+            job.waiting = waiting
             if waiting:
-                job.waiting = waiting
+                job.phase = _WAITING
             else:
                 job.phase = _READY
                 heappush(lanes[job.executor].ready, (job.rank, job))
+        # The scheduler takes them to be here, and they were dropped in the meantime.
+        lost = [i for i in places if jobs[i].phase is _ABSENT and not self._fetcher.expects(i)]
+        if lost:
+            self._put_down(lost, out)
 
-    def _forget(self, tasks: Iterable[TaskId], out: list[Instruction]) -> None:
-        """Have nothing more to do with these, whatever they are at."""
+    def _forget(self, tasks: Iterable[TaskId], out: list[Instruction], done: bool = False) -> None:
+        """Have nothing more to do with these, whatever they are at; ``done`` says that they count as run."""
         gone: list[Job] = []
+        undone: list[Job] = []
         dropped: list[TaskId] = []
         stopped: list[TaskId] = []
         for task in tasks:
@@ -123,10 +135,12 @@ class WorkerState:
             if job is None:
                 continue
             gone.append(job)
+            if not (done and job.phase is _HELD):
+                undone.append(job)
             if job.phase is _QUEUED:
                 stopped.append(task)
-            elif job.phase is _HELD:
-                dropped.append(task)
+            else:
+                dropped.append(task)  # held, or left over from an earlier attempt
             job.phase = _CANCELLED
         for job in gone:
             readers = [d for d in job.dependents if d.phase is _WAITING]
@@ -134,7 +148,7 @@ class WorkerState:
                 # They stay, and may be ordered a new maker, so its place is kept.
                 place = self.jobs[job.id] = Job(job.id)
                 place.dependents = readers
-        self._leave_inputs(gone)
+        self._leave_inputs(undone)
         if stopped:
             out.append(Stop(stopped))
         if dropped:
@@ -144,7 +158,11 @@ class WorkerState:
         """Strike jobs off the readers of inputs that have not come; a place kept for nobody goes."""
         for i in {i: None for job in gone for i in job.inputs}:
             dep = self.jobs.get(i)
-            if dep is None or dep.phase is _HELD:
+            if dep is None:
+                continue
+            # Whether and where its readers will run is open again, so from now on the scheduler says when it goes.
+            dep.uses = 0
+            if dep.phase is _HELD:
                 continue
             dep.dependents = [d for d in dep.dependents if d.phase in _ORDERED]
             if dep.phase is _ABSENT and not dep.dependents:
@@ -224,10 +242,14 @@ class WorkerState:
             if job.phase is _CANCELLED:
                 continue
             failed.append(failure)
+            drop.append(job.id)  # what an earlier attempt may have left
             job.phase = _ABSENT
             if not job.dependents:
                 del self.jobs[job.id]
         self._put_back(batch, event.left)
+        lost = [i for i in event.missing if i not in self.jobs or self.jobs[i].phase is _HELD]
+        if lost:
+            self._lose(lost, out)
         if drop:
             out.append(Drop(drop))
         if event.done:
@@ -256,22 +278,43 @@ class WorkerState:
                     if not d.waiting and d.phase is _WAITING:
                         d.phase = _READY
                         heappush(lanes[d.executor].ready, (d.rank, d))
-                job.dependents = []
+                job.dependents = ()
             if job.inputs:
                 self._read(job, drop)
 
     def _read(self, job: Job, drop: list[TaskId]) -> None:
-        """Count a job off the readers of its inputs; those nobody reads any more go, if its slot has not dropped them."""
+        """Count a job off the readers of its inputs; what nobody reads any more goes, unless its slot dropped it."""
         jobs = self.jobs
         dropped = job.drops if len(job.drops) < 4 else frozenset(job.drops)
         for i in job.inputs:
             dep = jobs.get(i)
-            if dep is not None and dep.uses:
+            if dep is None:
+                continue
+            if dep.uses:
                 dep.uses -= 1
                 if not dep.uses:
                     del jobs[i]
                     if i not in dropped:
                         drop.append(i)
+            elif i in dropped and dep.phase is _HELD:
+                del jobs[i]  # it was to stay after all, and the slot had been told otherwise
+                drop.append(i)
+
+    def _lose(self, lost: list[TaskId], out: list[Instruction]) -> None:
+        """Results that were taken to be here are not: their readers cannot run here."""
+        places = {task: Job(task) for task in lost}
+        for job in self.jobs.values():
+            if job.phase is _WAITING or job.phase is _READY:
+                for i in places.keys() & set(job.inputs):
+                    # A reader that is in a batch comes back from it, and then is met here again.
+                    places[i].dependents = [*places[i].dependents, job]
+                    job.waiting += 1
+                    job.phase = _WAITING
+        self.jobs.update(places)
+        self._put_down(lost, out)
+        for task, place in places.items():
+            if self.jobs.get(task) is place and not place.dependents:
+                del self.jobs[task]
 
     # Peers
 
@@ -280,9 +323,11 @@ class WorkerState:
         drop = []
         for task in event.came:
             job = self.jobs.get(task)
-            if job is None or job.phase is not _ABSENT:
+            if job is None:
                 drop.append(task)
                 continue
+            if job.phase is not _ABSENT:
+                continue  # it is being made here after all, and the copy is as good as what will be
             came.append(task)
             job.phase = _HELD
             for d in job.dependents:
@@ -290,7 +335,7 @@ class WorkerState:
                 if not d.waiting and d.phase is _WAITING:
                     d.phase = _READY
                     heappush(self.lanes[d.executor].ready, (d.rank, d))
-            job.dependents = []
+            job.dependents = ()
         lost = self._fetcher.came(event)
         if drop:
             out.append(Drop(drop))
@@ -312,6 +357,6 @@ class WorkerState:
         for job in readers.values():
             job.inputs = ()
             if not job.dependents:
-                del self.jobs[job.id]
+                self.jobs.pop(job.id, None)
         if readers:
-            out.append(Tell(InputsMissing(self.worker, lost, list(readers))))
+            out.append(Tell(InputsMissing(self.worker, lost, [(job.id, job.attempt) for job in readers.values()])))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from processes import HERE, Outcome
 
-MATTERS = ("numpy", "pandas", "pyarrow", "scipy", "xarray", "fsspec", "distributed", "pytest", "sqlalchemy", "tables")
+MATTERS = ("cachey", "numpy", "pandas", "pyarrow", "scipy", "xarray", "fsspec", "distributed", "pytest", "sqlalchemy")
 """Packages besides dask whose presence or version changes which of dask's tests pass."""
 
 Outcomes = dict[str, Outcome]

@@ -15,7 +15,7 @@ import json
 import sys
 import warnings
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -38,9 +38,9 @@ class Plan(NamedTuple):
     """Seconds that one test may take."""
     slow: dict[str, float]
     """Ids of tests that may take more, and how much."""
-    only: tuple[str, ...] | None = None
+    only: Collection[str] | None = None
     """The ids to run; None for all."""
-    done: tuple[str, ...] = ()
+    done: Collection[str] = ()
     """Ids not to run again."""
     share: int = 1
     """Of the tests of each file, one in how many to run, chosen by the hash of the id."""
@@ -123,15 +123,14 @@ class Recorder:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        only = None if self.plan.only is None else set(self.plan.only)
-        done, share = set(self.plan.done), self.plan.share
-        items[:] = [
-            item
-            for item in items
-            if item.nodeid not in done
-            and (only is None or item.nodeid in only)
-            and (share == 1 or zlib.crc32(item.nodeid.encode()) % share == 0)
-        ]
+        items[:] = [item for item in items if self.wanted(item)]
+
+    def wanted(self, item: pytest.Item) -> bool:
+        """Whether the plan has this test; none that needs the internet, and in a sample none that is slow."""
+        plan, test = self.plan, item.nodeid
+        if test in plan.done or (plan.only is not None and test not in plan.only) or item.get_closest_marker("network"):
+            return False
+        return plan.share == 1 or (zlib.crc32(test.encode()) % plan.share == 0 and not item.get_closest_marker("slow"))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -166,9 +165,9 @@ class Recorder:
 def first_line(report: pytest.CollectReport | pytest.TestReport) -> str:
     """What went wrong, in one line: the exception's own first line if pytest kept it."""
     crash = getattr(report.longrepr, "reprcrash", None)
-    text = str(crash.message if crash else report.longrepr).strip()
-    lines: Iterable[str] = text.splitlines() or ("",)
-    return next(iter(lines))[:300]
+    lines = str(crash.message if crash else report.longrepr).strip().splitlines() or [""]
+    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
+    return (errors or lines)[0][:300]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -182,6 +181,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if path is None:
         return
     plan = Plan(**json.loads(Path(path).read_text("utf-8")))
+    plan = plan._replace(only=None if plan.only is None else set(plan.only), done=set(plan.done))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         new = load(plan.target) if plan.target else None

@@ -104,7 +104,14 @@ def start(unit: Unit, plan: Plan, keyword: str, folder: Path, output: Path) -> i
     root = dask_root()
     (folder / "plan.json").write_text(json.dumps(plan._asdict()), "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "plugin", "-p", "no:cacheprovider"]
-    command += ["-p", "no:faulthandler", "-c", str(HERE / "suite.ini"), f"--rootdir={root}"]
+    command += [
+        "-p",
+        "no:faulthandler",
+        "--continue-on-collection-errors",
+        "-c",
+        str(HERE / "suite.ini"),
+        f"--rootdir={root}",
+    ]
     command += [f"--suite-plan={folder / 'plan.json'}", f"--basetemp={folder / 'tmp'}"]
     command += ["-k", keyword] if keyword else []
     command += [str(root / file) for file in unit.files]
@@ -142,8 +149,8 @@ def run_unit(unit: Unit, request: Request) -> dict[str, Outcome]:
     """Every test of `unit` that `request` asks for, with its outcome.
 
     A test that hangs or crashes ends its process; the tests after it run in a new one. What goes wrong outside of
-    tests is told under the id of a file that cannot be imported, or under `<unit> start`, `<unit> between`,
-    `<unit> exit`.
+    tests is told under the name of a file that cannot be imported, or as `<unit> start`, `<unit> between` (two tests)
+    or `<unit> exit`.
     """
     WORK.mkdir(parents=True, exist_ok=True)
     kind = request.label or request.target.replace(":", ".") or "unmodified"
@@ -158,6 +165,7 @@ def run_unit(unit: Unit, request: Request) -> dict[str, Outcome]:
             plan = plan._replace(done=tuple(outcomes), share=unit.share)
             code = start(unit, plan, request.keyword, Path(folder), output)
             log = read_log(path)
+        progress = log.pending is not None or not outcomes.keys() >= log.outcomes.keys()
         outcomes |= log.outcomes
         trouble = trouble_of(unit, log, code)
         if trouble is None or STOPPED.is_set():
@@ -168,7 +176,7 @@ def run_unit(unit: Unit, request: Request) -> dict[str, Outcome]:
         limit = request.slow.get(trouble, request.limit)
         what = f"no end within {limit:.0f} s, stacks in {kept}" if text else f"exit status {code}, see {output}"
         outcomes[trouble] = Outcome("hung" if text else "crashed", limit if text else 0.0, what)
-        if trouble in {f"{unit.name} start", f"{unit.name} exit"}:
+        if trouble == f"{unit.name} exit" or not progress:
             break
     return outcomes
 

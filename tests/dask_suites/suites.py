@@ -41,8 +41,22 @@ UNIT_BYTES = 150_000
 """About how much test source one process gets: a few seconds of imports against up to three minutes of tests."""
 
 
-SAMPLE: dict[str, tuple[tuple[tuple[str, ...], int], ...]] = {}
-"""Suite to (files, share): of each file one test in `share`."""
+SAMPLE: dict[str, tuple[tuple[int, str, str], ...]] = {
+    "array": (
+        (1, "array/tests", "array_function atop gufunc optimization overlap"),
+        (8, "array/tests", "array_core rechunk reductions routines slicing"),
+    ),
+    "bag": ((3, "bag/tests", "bag"),),
+    "dataframe": (
+        (12, "dataframe/tests", "dataframe groupby multi shuffle categorical"),
+        (8, "dataframe/io/tests", "csv io parquet"),
+    ),
+    "expr": ((8, "dataframe/dask_expr/tests", "concat groupby merge rolling"),),
+    "base": ((1, "tests", "base callbacks delayed local threaded"),),
+    "diagnostics": ((1, "diagnostics/tests", "profiler progress"),),
+    "more": ((1, "tests", "cache context graph_manipulation hlgexpr traceback"),),
+}
+"""Suite to what CI runs of it: one test in how many, a folder and which of its files."""
 
 
 class Unit(NamedTuple):
@@ -92,11 +106,11 @@ def units_of(suite: str, root: Path) -> list[Unit]:
 
 def sample_of(suite: str, root: Path) -> list[Unit]:
     """The part of `suite` that CI runs: some files whole or in part, as `SAMPLE` says."""
-    return [
-        Unit(suite, number, files, share)
-        for number, (files, share) in enumerate(SAMPLE.get(suite, ()), start=100)
-        if all((root / file).exists() for file in files)
-    ]
+    units = []
+    for number, (share, folder, names) in enumerate(SAMPLE[suite]):
+        files = [f"{folder}/test_{name}.py" for name in names.split()]
+        units.append(Unit(suite, 100 + number, tuple(file for file in files if (root / file).exists()), share))
+    return units
 
 
 def size_of(unit: Unit, root: Path) -> int:

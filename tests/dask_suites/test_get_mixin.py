@@ -7,5 +7,5 @@ from dask.utils_test import GetFunctionTestMixin
 import hetsched
 
 
-class TestGet(GetFunctionTestMixin):  # type: ignore[misc]
+class TestGet(GetFunctionTestMixin):
     get = staticmethod(hetsched.get)
