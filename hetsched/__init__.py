@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import errors
-    from .annotating import annotate, task
-    from .computing import get
-    from .report import Report, TaskRow, last_report
+    from hetsched import errors
+    from hetsched.annotating import annotate, task
+    from hetsched.computing import get
+    from hetsched.report import Report, TaskRow, last_report
 
 __all__ = ["Report", "TaskRow", "annotate", "errors", "get", "last_report", "task"]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import dask
 from dask._task_spec import DataNode
+from dask.base import get_annotations
 from dask.callbacks import local_callbacks
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
@@ -75,7 +76,7 @@ def get(
     started = perf_counter()
     cluster = embedded()
     with local_callbacks(callbacks) as found:
-        built = build(dsk if cache is None else known(dsk, cache), keys, dask.get_annotations(), annotations)
+        built = build(dsk if cache is None else known(dsk, cache), keys, get_annotations(), annotations)
         _warn_of_pretending(cluster, built)
         if found or rerun:
             call, values = Watch(built, found, rerun).run(cluster, cpus)

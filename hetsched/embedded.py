@@ -122,7 +122,7 @@ class Embedded:
         self._scheduler = Scheduler(options=Options(wait_for_workers=False))
         self._scheduler.handle(WorkerJoined(WORKER, self._capacity), perf_counter())
         self._engine = Engine(
-            WORKER, self._capacity.executors, self._capacity.resources, Measure(sizeof), self._send_from_worker
+            WORKER, self._capacity.executors, self._capacity.resources, Measure(sizeof), self._post, devices=gpus
         )
         self._inbox: deque[Event | Submission] = deque()
         self._woken = False
@@ -158,8 +158,8 @@ class Embedded:
             self._next_graph += 1
         depth = 0 if inside is None else self._depth(inside.task) + 1
         call = Call(number, len(tasks), len(wanted), depth, follow)
-        self._post(Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call))
         try:
+            self._post(Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call))
             if inside is None:
                 call.wait()
             else:
@@ -183,10 +183,11 @@ class Embedded:
         name = f"cpu:{cpus}"
         with self._lock:
             if name not in self._capacity.executors:
-                executors = {**self._capacity.executors, name: cpus}
-                self._capacity = self._capacity._replace(executors=executors)
+                # In this order, so that a call interrupted half way is made good by the next.
+                capacity = self._capacity._replace(executors={**self._capacity.executors, name: cpus})
                 self._engine.add_executor(name, cpus)
-                self._post(CapacityChanged(WORKER, self._capacity))
+                self._post(CapacityChanged(WORKER, capacity))
+                self._capacity = capacity
         return {"cpu": name}
 
     def close(self) -> None:
@@ -215,9 +216,6 @@ class Embedded:
             self._woken = True
             assert self._token is not None
             self._token.run_sync_soon(self._drain)
-
-    def _send_from_worker(self, event: Event) -> None:
-        self._post(event)
 
     def _drain(self) -> None:
         """Feed the scheduler all that has come, in order (in the loop's thread)."""

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from dask.callbacks import unpack_callbacks
-
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
 from hetsched.embedded import Call, Embedded
 from hetsched.graph.build import Built
@@ -115,7 +113,8 @@ class Watch:
     def _follow(self, call: Call) -> None:
         """Call the callbacks until the call is over."""
         call.on_finish(lambda: self.told.put(None))
-        _, _, before, after, _ = unpack_callbacks(self.callbacks)
+        before = [callback[2] for callback in self.callbacks if callback[2]]
+        after = [callback[3] for callback in self.callbacks if callback[3]]
         state, graph = self._state, self._graph
         while (event := self.told.get()) is not None:
             key = event.key

@@ -48,7 +48,7 @@ class Dispatcher:
         if worker.capacity.window:
             return False
         executors = worker.capacity.executors
-        if not all(needs.met_by(worker.id, worker.capacity) for needs in {ts.needs: None for ts in graph.tasks}):
+        if not all(needs.met_by(worker.id, worker.capacity) for needs in graph.needs):
             return False
         assigned = dict.fromkeys(executors, 0)
         for ts in graph.tasks:

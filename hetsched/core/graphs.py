@@ -28,9 +28,10 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
     for spec in event.tasks:
         annotations = spec.annotations
         needs = needs_of.get(id(annotations))
+        fresh = needs is None
         if needs is None:
-            fresh = Needs(validate(annotations) if annotations else {}, lanes)
-            needs = needs_of[id(annotations)] = state.needs.setdefault(fresh.key(), fresh)
+            mine = Needs(validate(annotations) if annotations else {}, lanes)
+            needs = needs_of[id(annotations)] = state.needs.setdefault(mine.key(), mine)
         key = spec.key
         layer = key[0] if type(key) is tuple and key else None
         prefix = prefix_of_layer.get(layer) if type(layer) is str else None
@@ -38,6 +39,8 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
             prefix = prefix_of_layer[layer] = _prefix(state, key)
         rank = rank_of(event.urgency, needs.priority, task) if needs.priority or event.urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
+        if fresh:
+            graph.needs.setdefault(needs, ts)
         if spec.dependencies:
             _link(ts, states, task - base)
         states.append(ts)

@@ -107,9 +107,8 @@ class Scheduler:
         graph = build_graph(state, event, now)
         if not self.options.wait_for_workers:
             workers = state.capacities()
-            for needs in {ts.needs: None for ts in graph.tasks}:
+            for needs, ts in graph.needs.items():
                 if not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
-                    ts = next(ts for ts in graph.tasks if ts.needs is needs)
                     error = NoWorkerError(f"no worker can run the task {ts.key!r}: {needs.why_nobody(workers)}")
                     root = ts.id - graph.base
                     self._to_clients.append(
@@ -118,8 +117,7 @@ class Scheduler:
                     return
         state.next_id += len(graph.tasks)
         state.graphs[event.client, event.graph] = graph
-        for ts in graph.tasks:
-            state.tasks[ts.id] = ts
+        state.tasks.update(zip(range(graph.base, state.next_id), graph.tasks, strict=True))
         if not self._dispatch.take_whole(graph, now):
             self._dispatch.queue([ts for ts in graph.tasks if not ts.waiting_on], "submitted", now)
 

@@ -180,13 +180,15 @@ class TaskState:
 class Graph:
     """One submitted graph: its own name space."""
 
-    __slots__ = ("base", "client", "log", "number", "tasks", "wanted")
+    __slots__ = ("base", "client", "log", "needs", "number", "tasks", "wanted")
 
     def __init__(self, client: ClientId, number: int, base: TaskId, wanted: Iterable[int]) -> None:
         self.client = client
         self.number = number
         self.base = base
         self.tasks: list[TaskState] = []
+        self.needs: dict[Needs, TaskState] = {}
+        """What its tasks demand, each with the first task that does."""
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""

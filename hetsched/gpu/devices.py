@@ -1,11 +1,13 @@
-"""How many GPUs this process may use, found out without loading a GPU library."""
+"""The GPUs this process may use, and which one a thread uses, without loading a GPU library."""
 
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["count_devices"]
+__all__ = ["bind_device", "count_devices"]
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
@@ -29,3 +31,18 @@ def count_devices() -> int:
             break
         count += 1
     return count
+
+
+def bind_device(number: int) -> None:
+    """Make a device this thread's current one, in each GPU library the program has loaded.
+
+    A library that refuses is left alone: the task that needs it will say why, in the library's own words.
+    """
+    cupy = sys.modules.get("cupy")
+    if cupy is not None:
+        with suppress(Exception):
+            cupy.cuda.Device(number).use()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        with suppress(Exception):
+            torch.cuda.set_device(number)

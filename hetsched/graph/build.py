@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 
 from hetsched.core.annotations import combine, validate
 from hetsched.core.types import Key, TaskSpec, prefix_of
-from hetsched.errors import AnnotationError, BadKeyError
+from hetsched.errors import AnnotationError
 from hetsched.worker.collector import collector_paused
 
 from .draft import Draft
 from .fuse import fuse_chains
 from .materialise import materialise
 from .reader import Reader
+from .request import flat_keys
 
-__all__ = ["Built", "build", "flat_keys"]
+__all__ = ["Built", "build"]
 
 
 class Built(NamedTuple):
@@ -104,26 +105,3 @@ class _PerKey:
         if unused:
             names = ", ".join(map(repr, unused))
             warnings.warn(f"annotations= names no task of this graph: {names}", UserWarning, stacklevel=4)
-
-
-def flat_keys(keys: Any) -> list[Key]:
-    """List the keys in a request, however deep its lists; raises BadKeyError for None and what cannot be hashed."""
-    if type(keys) is not list:
-        return [_checked(keys)]
-    found: list[Key] = []
-    for key in keys:
-        if type(key) is list:
-            found.extend(flat_keys(key))
-        else:
-            found.append(_checked(key))
-    return found
-
-
-def _checked(key: Any) -> Key:
-    if key is None:
-        raise BadKeyError("None was asked for, and None cannot be a key")
-    try:
-        hash(key)
-    except TypeError:
-        raise BadKeyError(f"{key!r} was asked for, and it cannot be a key since it cannot be hashed") from None
-    return key  # type: ignore[no-any-return]

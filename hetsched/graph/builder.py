@@ -18,12 +18,16 @@ from hetsched.core.annotations import combine
 from hetsched.core.types import EACH, Key, Ref
 from hetsched.worker.plan import Link, OnList, Plan, Step, make_dict, make_list, make_set, make_tuple
 
-__all__ = ["KEY_TYPES", "Builder", "Made", "is_call"]
+__all__ = ["CONTAINERS", "KEY_TYPES", "Builder", "Made", "is_call"]
 
 KEY_TYPES = (int, float, str, tuple)
 """The types that may name another task inside a tuple or list, as in dask."""
 
 _CONTAINERS: dict[type, Callable[..., Any]] = {List: make_list, Tuple: make_tuple, Set: make_set, Dict: make_dict}
+CONTAINERS = (list, tuple, set, frozenset)
+"""The containers that are searched for keys in the older form, as in dask."""
+
+_PLAIN = frozenset({list, tuple, str, int, float})
 _BUILTIN: dict[type, Callable[..., Any]] = {list: make_list, tuple: make_tuple, set: make_set}
 
 
@@ -52,6 +56,9 @@ class _Slot:
 
     def __init__(self, step: int) -> None:
         self.step = step
+
+
+_READ = frozenset({Ref, _Slot})
 
 
 class _Frame:
@@ -120,16 +127,21 @@ class Builder:
 
     def _open(self, obj: Any, legacy: bool, argument: bool) -> _Frame | None:
         """Begin a call or container; None for a leaf."""
-        if isinstance(obj, Task):
-            return self._open_node(obj)
-        if not legacy:
-            return None
         kind = type(obj)
-        if kind is tuple and obj and callable(obj[0]):
+        if not legacy or kind not in _PLAIN:
+            if isinstance(obj, Task):
+                return self._open_node(obj)
+            if not legacy:
+                return None
+        elif kind is tuple and obj and callable(obj[0]):
             return _Frame(obj[0], obj[1:], (), True, None)
+        elif kind is not list:
+            if kind is not tuple or self._is_key(obj):
+                return None
+            return _Frame(make_tuple, obj, (), True, obj)
         if kind is dict and argument:
             return self._open_node(Dict(obj))
-        if not isinstance(obj, list | tuple | set | frozenset) or self._is_key(obj):
+        if not isinstance(obj, CONTAINERS) or self._is_key(obj):
             return None
         if is_namedtuple_instance(obj):
             node = convert_legacy_task(None, obj, self._graph)
@@ -189,7 +201,7 @@ class Builder:
     def _close(self, frame: _Frame) -> Any:
         out = frame.out
         original = frame.original
-        if original is not None and not any(isinstance(item, Ref | _Slot) for item in out):
+        if original is not None and not any(type(item) in _READ for item in out):
             return type(original)(out)
         self.carry(frame.func)
         named = len(out) - len(frame.names)

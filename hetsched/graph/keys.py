@@ -10,7 +10,7 @@ from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 from hetsched.core.types import Key
 from hetsched.errors import BadKeyError, CycleError, MissingKeyError
 
-from .builder import KEY_TYPES, Builder, is_call
+from .builder import CONTAINERS, KEY_TYPES, Builder, is_call
 
 __all__ = ["VALUE", "Container", "Keys"]
 
@@ -18,6 +18,7 @@ VALUE = -1
 """The number of a key that no task makes: its value is known."""
 
 _PENDING = -2
+_NODES = (GraphNode, TaskRef)
 _UNKNOWN = object()
 
 
@@ -37,7 +38,7 @@ class Keys:
     no task makes. An alias has the number, or the value, of what it leads to.
     """
 
-    __slots__ = ("_graph", "_numbers", "names", "raws", "reader", "values")
+    __slots__ = ("_graph", "names", "numbers", "raws", "reader", "values")
 
     def __init__(self, graph: Mapping[Key, Any]) -> None:
         self.names: list[Key] = []
@@ -46,21 +47,33 @@ class Keys:
         self.reader: Key = None
         """The task being read, for error messages."""
         self._graph = graph
-        self._numbers: dict[Key, int] = {}
+        self.numbers: dict[Key, int] = {}
 
     def resolve(self, key: Key) -> int:
         """Give the number of the task that makes a key's value, or -1 where the value is known.
 
         Raises MissingKeyError, BadKeyError or CycleError (of aliases), naming the key and who needs it.
         """
-        number = self._numbers.get(key)
+        number = self.numbers.get(key)
         if number is not None and number != _PENDING:
             return number
         raw = self._graph.get(key, _UNKNOWN)
         if type(raw) is tuple and raw and callable(raw[0]):
-            number = self._numbers[key] = self.add(key, raw)
+            number = self.numbers[key] = self.add(key, raw)
             return number
         return self._follow(key)
+
+    def find(self, obj: Any) -> int | None:
+        """Give the number of what may be a key that was not spoken of yet; None if it is none."""
+        raw = self._graph.get(obj, _UNKNOWN)
+        if raw is _UNKNOWN:
+            return None
+        if type(raw) is tuple and raw and callable(raw[0]):
+            number = self.numbers[obj] = len(self.raws)
+            self.names.append(obj)
+            self.raws.append(raw)
+            return number
+        return self._follow(obj)
 
     def add(self, name: Key, raw: Any) -> int:
         """Number a task."""
@@ -72,20 +85,20 @@ class Keys:
         """Follow aliases to a task or value."""
         chain: list[Key] = []
         while True:
-            number = self._numbers.get(key)
+            number = self.numbers.get(key)
             if number == _PENDING:
                 raise CycleError(chain[chain.index(key) :])
             if number is None:
                 raw = self._lookup(key)
                 target = self._alias_target(raw)
                 if target is not None:
-                    self._numbers[key] = _PENDING
+                    self.numbers[key] = _PENDING
                     chain.append(key)
                     (key,) = target
                     continue
-                number = self._numbers[key] = self._enter(key, raw)
+                number = self.numbers[key] = self._enter(key, raw)
             for alias in chain:
-                self._numbers[alias] = number
+                self.numbers[alias] = number
                 if number == VALUE:
                     self.values[alias] = self.values[key]
             return number
@@ -118,7 +131,7 @@ class Keys:
             return VALUE
         if isinstance(raw, Task) or is_call(raw):
             return self.add(key, raw)
-        if isinstance(raw, list | tuple | set | frozenset):
+        if isinstance(raw, CONTAINERS):
             if self._holds_reference(raw):
                 return self.add(key, Container(raw))
             raw = Builder(self, self._graph, {}).read(raw, True)
@@ -130,13 +143,13 @@ class Keys:
         stack = [container]
         while stack:
             for item in stack.pop():
-                if is_call(item) or isinstance(item, GraphNode | TaskRef):
+                if is_call(item) or isinstance(item, _NODES):
                     return True
                 try:
                     if isinstance(item, KEY_TYPES) and item in self._graph:
                         return True
                 except TypeError:
                     pass
-                if isinstance(item, list | tuple | set | frozenset):
+                if isinstance(item, CONTAINERS):
                     stack.append(item)
         return False

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import dask
 from dask._expr import HLGExpr, _HLGExprSequence
 from dask._task_spec import Task
-from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import ensure_dict
 
 from hetsched.core.annotations import resolve, validate, varies
 from hetsched.core.types import Key
+
+from .request import flat_keys
 
 __all__ = ["Material", "materialise"]
 
@@ -56,7 +57,7 @@ def _from_expressions(expressions: list[HLGExpr]) -> Material:
     fuse = False
     user_wants_fusion = dask.config.get("optimization.fuse.active", None) is not False
     for expression in expressions:
-        graph, mine = _optimised(expression.hlg, expression.low_level_optimizer, expression.__dask_keys__())
+        graph, mine = _optimised(expression.hlg, expression.low_level_optimizer, _keys_of(expression))
         fuse = fuse or mine
         graphs.append(graph)
     return _from_layers(graphs, fuse and user_wants_fusion)
@@ -73,11 +74,15 @@ def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLeve
     with dask.config.set({"optimization.fuse.active": False, "optimization.annotations.fuse": False}):
         graph = optimizer(hlg, keys)
     if annotated and not isinstance(graph, HighLevelGraph):
-        graph = hlg.cull(set(flatten([keys])))
+        graph = hlg.cull(set(flat_keys(keys)))  # type: ignore[arg-type]  # dask says narrower than it takes
     elif not annotated and _reads_slices(graph):
         # dask joins slices of slices, so that less is read from a file, as part of its low-level fusion.
         return optimizer(hlg, keys), False
     return graph, by_dask
+
+
+def _keys_of(expression: Any) -> Any:
+    return expression.__dask_keys__()
 
 
 def _is_array(optimizer: Any) -> bool:

@@ -125,6 +125,8 @@ class Reader:
         """Read the commonest form, a tuple of a function and plain arguments; anything else goes to the builder."""
         deps: dict[int, Ref] = {}
         args: list[Any] = []
+        numbers = self.keys.numbers
+        find = self.keys.find
         only_list = len(raw) == 2 and type(raw[1]) is list
         for arg in raw[1] if only_list else raw[1:]:
             kind = type(arg)
@@ -132,11 +134,16 @@ class Reader:
                 if kind is tuple and arg and callable(arg[0]):
                     return self._read_nested(raw, True, {})
                 try:
-                    known = arg in self._graph
+                    number = numbers.get(arg)
+                    if number is None:
+                        number = find(arg)
                 except TypeError:
-                    known = False
-                if known:
-                    args.append(self._reference(arg, deps))
+                    number = None
+                if number is not None:
+                    ref = deps.get(number)
+                    if ref is None:
+                        ref = self._refer(arg, number, deps)
+                    args.append(ref)
                     continue
                 if kind is tuple:
                     return self._read_nested(raw, True, {})
@@ -159,12 +166,16 @@ class Reader:
     def _reference(self, key: Key, deps: dict[int, Ref]) -> Any:
         """Stand for a key: by a Ref to the task that makes it, or by its value."""
         number = self.keys.resolve(key)
+        return deps[number] if number in deps else self._refer(key, number, deps)
+
+    def _refer(self, key: Key, number: int, deps: dict[int, Ref]) -> Any:
+        """Stand for a key spoken of for the first time in a task."""
+        if number < 0:
+            number = self.keys.resolve(key)
         if number == VALUE:
             return self.keys.values[key]
-        ref = deps.get(number)
-        if ref is None:
-            count = len(deps)
-            ref = deps[number] = _REFS[count] if count < 64 else Ref(count)
+        count = len(deps)
+        ref = deps[number] = _REFS[count] if count < 64 else Ref(count)
         return ref
 
     def _read_node(self, node: Task) -> None:
@@ -185,7 +196,9 @@ class Reader:
             if kind is Alias:
                 given.append(self._reference(arg.target, deps))
                 continue
-            if isinstance(arg, GraphNode | TaskRef):
+            if kind is DataNode:
+                arg = arg.value
+            elif isinstance(arg, _NODES):
                 self._found = None
                 return self._read_nested(node, False, {})
             if kind in _CARRIERS:
@@ -271,6 +284,7 @@ def _replace(args: Sequence[Any], kwargs: dict[str, Any] | None, outer: list[Any
 _OF = object()
 """In a part's scope, the key of the whole task."""
 
+_NODES = (GraphNode, TaskRef)
 _SIMPLE = frozenset({str, int, float, tuple})
 _COMPOUND = (GraphNode, TaskRef, *KEY_TYPES, list, dict, set, frozenset)
 _CARRIERS = frozenset({AnnotatedCallable, partial, MethodType})

@@ -55,7 +55,8 @@ class Engine:
 
     Any thread may call it. The mind is fed under one lock, once per batch; a thread that reports a batch is handed its
     next one on the spot, so that a chain of tasks costs no hand-off. ``send`` gets what the worker tells the scheduler,
-    in order, and is called under the lock: it must only note it down.
+    in order, and is called under the lock: it must only note it down. The first ``devices`` lanes of the GPU executor
+    own a device each.
     """
 
     def __init__(
@@ -65,12 +66,14 @@ class Engine:
         resources: Mapping[str, float],
         measure: Callable[[Any], tuple[int, int]],
         send: Callable[[WorkerEvent], None],
+        devices: int = 0,
     ) -> None:
         self.store: dict[TaskId, Any] = {}
         self._lock = threading.Lock()
         self._mind = WorkerState(worker, executors, resources)
         self._measure = measure
         self._send = send
+        self._devices = devices
         self._lanes: dict[str, list[Executor]] = {}
         self._running: dict[int, RunningBatch] = {}
         self._whose: dict[int, Executor] = {}
@@ -80,11 +83,14 @@ class Engine:
             self._add(name, slots)
 
     def _add(self, name: str, slots: int) -> None:
-        def executor(slots: int) -> Executor:
-            return Executor(name, slots, self.store, self._measure, self._executed, self._lock)
+        def executor(slots: int, device: int | None = None) -> Executor:
+            return Executor(name, slots, self.store, self._measure, self._executed, self._lock, device)
 
         # A device's lane is one thread, always the same, since the thread owns the device's context.
-        self._lanes[name] = [executor(1) for _ in range(slots)] if name == "gpu" else [executor(slots)]
+        if name == "gpu":
+            self._lanes[name] = [executor(1, n if n < self._devices else None) for n in range(slots)]
+        else:
+            self._lanes[name] = [executor(slots)]
 
     def add_executor(self, name: str, slots: int) -> None:
         """Add a group of threads, idle until something is ordered of it; nothing if there is one of the name."""

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 
 from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
 from hetsched.errors import TaskCancelled
+from hetsched.gpu.devices import bind_device
 
 from .child import ChildProcess
 from .current import RunningBatch, enter, leave
+from .sizes import FIXED
 
 __all__ = ["SLICE_SECONDS", "Executor", "Failure", "Report"]
 
@@ -44,7 +46,7 @@ class Executor:
 
     Threads are started when a batch finds none idle and leave when there are more than slots. ``report`` is called on
     the thread that ran a batch, and returns the next batch for it or None. The counts change under ``lock``, the
-    engine's, alone.
+    engine's, alone. With a ``device``, its number is made the current one of the GPU libraries that are loaded.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Executor:
         measure: Callable[[Any], tuple[int, int]],
         report: Callable[[Executor, Report], RunningBatch | None],
         lock: threading.Lock,
+        device: int | None = None,
     ) -> None:
         self.name = name
         self.slots = slots
@@ -68,6 +71,7 @@ class Executor:
         self._measure = measure
         self._report = report
         self._lock = lock
+        self._device = device
         self._serial = 0
 
     def put(self, batch: RunningBatch) -> None:
@@ -120,6 +124,8 @@ class Executor:
     def run(self, batch: RunningBatch, child: ChildProcess | None = None) -> Report:
         """Run a batch in this thread."""
         before = enter(batch)
+        if self._device is not None:
+            bind_device(self._device)
         report = Report(batch.number, [], [], [], [])
         try:
             self._run(batch, report, child)
@@ -130,6 +136,7 @@ class Executor:
     def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:  # noqa: C901 - hot
         store = self._store
         measure = self._measure
+        fixed = FIXED
         items = batch.items
         stopped = batch.stopped
         done = report.done
@@ -168,7 +175,10 @@ class Executor:
                 # read its result find an input missing and are left.
                 keep.update(needs)
             else:
-                nbytes, cuda_nbytes = measure(value)
+                nbytes = fixed.get(type(value), -1)
+                cuda_nbytes = 0
+                if nbytes < 0:
+                    nbytes, cuda_nbytes = measure(value)
                 if not stopped or task not in stopped:
                     store[task] = value
                 for i in drops:

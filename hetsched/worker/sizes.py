@@ -8,16 +8,15 @@ from typing import Any, TypeAlias
 
 from hetsched.gpu.objects import cuda_nbytes, may_live_on_device
 
-__all__ = ["Measure"]
+__all__ = ["FIXED", "Measure"]
 
 _Way: TypeAlias = "int | Callable[[Any], int]"
 
+FIXED: dict[type, int] = {type(None): 16, bool: 28, int: 28, float: 24, complex: 32}
+"""The size of an instance of types whose instances are all alike (whole numbers nearly so), in bytes."""
+
 _KNOWN: dict[type, _Way] = {
-    type(None): 16,
-    bool: 28,
-    int: 28,
-    float: 24,
-    complex: 32,
+    **FIXED,
     bytes: len,
     bytearray: len,
     str: sys.getsizeof,

@@ -85,7 +85,7 @@ class WorkerState:
 
     # Orders
 
-    def _run_tasks(self, event: RunTasks, out: list[Instruction]) -> None:
+    def _run_tasks(self, event: RunTasks, out: list[Instruction]) -> None:  # noqa: C901 - hot
         jobs = self.jobs
         kinds = self.kinds
         lanes = self.lanes

@@ -124,6 +124,9 @@ class Recorder:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if self.wanted(item)]
+        for item in items:
+            if item.get_closest_marker("slow"):
+                self.plan.slow.setdefault(item.nodeid, 5 * self.plan.limit)
 
     def wanted(self, item: pytest.Item) -> bool:
         """Whether the plan has this test; none that needs the internet, and in a sample none that is slow."""
