@@ -68,18 +68,19 @@ def get(
         GraphError, AnnotationError or NoWorkerError at once for a graph that cannot be run. KeyboardInterrupt cancels
         the computation: what has not started never will, and later calls are not affected.
     """
-    _warn_of_unknown(kwargs)
+    if kwargs:
+        _warn_of_unknown(kwargs)
     cpus = _slots(num_workers)
-    rerun = bool(dask.config.get("rerun_exceptions_locally", False) if rerun_exceptions_locally is None
-                 else rerun_exceptions_locally)  # fmt: skip
-    cache = dask.config.get("cache", None) if cache is None else cache
+    settings = dask.config.config
+    rerun = settings.get("rerun_exceptions_locally") if rerun_exceptions_locally is None else rerun_exceptions_locally
+    cache = settings.get("cache") if cache is None else cache
     started = perf_counter()
     cluster = embedded()
     with local_callbacks(callbacks) as found:
         built = build(dsk if cache is None else known(dsk, cache), keys, get_annotations(), annotations)
         _warn_of_pretending(cluster, built)
         if found or rerun:
-            call, values = Watch(built, found, rerun).run(cluster, cpus)
+            call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
         else:
             call = run(cluster, built, cpus)
             values = values_of(built, call)
@@ -97,7 +98,7 @@ def _warn_of_unknown(options: Mapping[str, Any]) -> None:
 
 
 def _slots(num_workers: Any) -> int | None:
-    given = dask.config.get("num_workers", None) if num_workers is None else num_workers
+    given = dask.config.config.get("num_workers") if num_workers is None else num_workers
     if given is None:
         return None
     slots = operator.index(given)

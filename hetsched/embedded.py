@@ -1,6 +1,7 @@
 """The embedded cluster: a scheduler and one worker in this process, nothing serialised between them.
 
-One trio loop in a daemon thread feeds the scheduler; the worker's threads run the tasks. Callers wait on a lock, so
+The scheduler is fed by one thread at a time: a trio loop in a daemon thread, or a worker's thread that has just ended a
+batch and would otherwise have to wake the loop. The worker's threads run the tasks. Callers wait on a lock, so
 they may be anywhere: in the main thread, in a notebook's running loop, in many threads at once, inside a task.
 """
 
@@ -121,10 +122,13 @@ class Embedded:
         )
         self._scheduler = Scheduler(options=Options(wait_for_workers=False))
         self._scheduler.handle(WorkerJoined(WORKER, self._capacity), perf_counter())
-        self._engine = Engine(
-            WORKER, self._capacity.executors, self._capacity.resources, Measure(sizeof), self._post, devices=gpus
-        )
         self._inbox: deque[Event | Submission] = deque()
+        capacity = self._capacity
+        self._engine = Engine(
+            WORKER, capacity.executors, capacity.resources, Measure(sizeof), self._inbox.append, self._pump, gpus
+        )
+        self._pumping = threading.Lock()
+        self._pumper: int | None = None
         self._woken = False
         self._calls: dict[int, Call] = {}
         self._next_graph = 0
@@ -149,8 +153,8 @@ class Embedded:
         ``cpus`` limits the CPU slots this graph may use. ``follow`` is called while it is under way, in this thread.
         An exception out of the wait (KeyboardInterrupt) cancels the graph and passes through.
         """
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("hetsched.get was called in the scheduler's own thread, by a finalizer perhaps")
+        if self._pumper == threading.get_ident():
+            raise RuntimeError("hetsched.get was called in the middle of scheduling, by a finalizer perhaps")
         lanes = self._limit(cpus) if cpus is not None and cpus != self.cpus else None
         inside = current_batch()
         with self._lock:
@@ -159,10 +163,13 @@ class Embedded:
         depth = 0 if inside is None else self._depth(inside.task) + 1
         call = Call(number, len(tasks), len(wanted), depth, follow)
         try:
-            self._post(Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call))
+            submission = Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call)
             if inside is None:
+                self._post(submission)
                 call.wait()
             else:
+                self._inbox.append(submission)
+                self._pump()
                 self._engine.wait(inside, call)
         except BaseException:
             self._post(GraphCancelled(_CLIENT, number))
@@ -211,37 +218,56 @@ class Embedded:
         trio.run(main)
 
     def _post(self, item: Event | Submission) -> None:
+        """Put something into the inbox and see to it that some thread, never the caller's, looks there."""
         self._inbox.append(item)
-        if not self._woken:
-            self._woken = True
-            assert self._token is not None
-            self._token.run_sync_soon(self._drain)
+        if self._engine.nudge() or self._woken:
+            return
+        self._woken = True
+        assert self._token is not None
+        self._token.run_sync_soon(self._pump_in_loop)
 
-    def _drain(self) -> None:
-        """Feed the scheduler all that has come, in order (in the loop's thread)."""
+    def _pump_in_loop(self) -> None:
         self._woken = False
-        inbox = self._inbox
-        while inbox:
-            item = inbox.popleft()
-            if isinstance(item, Submission):
-                self._submit(item)
-                continue
-            try:
-                self._feed(item)
-            except BaseException as error:
-                self._crash(list(self._calls.values()), error)
+        self._pump()
 
-    def _submit(self, submission: Submission) -> None:
+    def _pump(self) -> None:
+        """Feed the scheduler all that has come, in order: by one thread at a time, whichever comes first.
+
+        A worker's thread does it right after a batch, so that a short graph costs no hand-off to the loop. A caller's
+        thread never does: KeyboardInterrupt may strike the main thread anywhere, also in the middle of a change.
+        """
+        garbage: list[Any] = []
+        while self._inbox and self._pumping.acquire(blocking=False):
+            try:
+                self._pumper = threading.get_ident()
+                while self._inbox:
+                    self._take(self._inbox.popleft(), garbage)
+            finally:
+                self._pumper = None
+                self._pumping.release()
+            # Whoever found the lock taken relies on the inbox being looked at again after its release.
+        del garbage
+
+    def _take(self, item: Event | Submission, garbage: list[Any]) -> None:
+        if isinstance(item, Submission):
+            self._submit(item, garbage)
+            return
+        try:
+            self._feed(item, garbage)
+        except BaseException as error:
+            self._crash(list(self._calls.values()), error)
+
+    def _submit(self, submission: Submission, garbage: list[Any]) -> None:
         event, call = submission
         self._calls[call.number] = call
         call.base = self._scheduler.state.next_id
         try:
-            with collector_paused():
-                self._feed(event)
+            with collector_paused(call.count):
+                self._feed(event, garbage)
         except BaseException as error:
             self._crash([call], error)
 
-    def _feed(self, event: Event) -> None:
+    def _feed(self, event: Event, garbage: list[Any]) -> None:
         if isinstance(event, TasksFinished):
             run = Run(event.executor, event.outcomes)
             for call in self._calls.values():
@@ -251,7 +277,7 @@ class Embedded:
         for command in self._scheduler.handle(event, perf_counter()):
             match command:
                 case RunTasks() | CancelTasks() | FreeKeys():
-                    self._engine.order(command)
+                    garbage += self._engine.order(command)
                 case KeysReady():
                     self._keys_ready(command)
                 case KeysFailed():

@@ -59,6 +59,7 @@ FLOORS = (
             "worker.batching",
             "worker.fetching",
             "worker.state",
+            "worker.check",
         ),
         frozenset({"msgpack"}),
     ),

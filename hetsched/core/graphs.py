@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hetsched.errors import ProtocolError
 
 from .annotations import validate
@@ -30,8 +33,7 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
         needs = needs_of.get(id(annotations))
         fresh = needs is None
         if needs is None:
-            mine = Needs(validate(annotations) if annotations else {}, lanes)
-            needs = needs_of[id(annotations)] = state.needs.setdefault(mine.key(), mine)
+            needs = needs_of[id(annotations)] = _needs(state, annotations, lanes)
         key = spec.key
         layer = key[0] if type(key) is tuple and key else None
         prefix = prefix_of_layer.get(layer) if type(layer) is str else None
@@ -67,6 +69,13 @@ def _link(ts: TaskState, states: list[TaskState], position: int) -> None:
         dep.users += 1
     ts.dependencies = inputs
     ts.waiting_on = ts.unplaced = len(inputs)
+
+
+def _needs(state: State, annotations: Mapping[str, Any] | None, lanes: Mapping[str, str] | None) -> Needs:
+    if not annotations and not lanes:
+        return state.undemanding
+    needs = Needs(validate(annotations) if annotations else {}, lanes)
+    return state.needs.setdefault(needs.key(), needs)
 
 
 def _prefix(state: State, key: Key) -> TaskPrefix:

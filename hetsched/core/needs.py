@@ -55,6 +55,10 @@ class Needs:
 
     def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
         """Tell whether this worker could run the task, were it idle."""
+        if capacity.executors.get(self.executor, 0) <= 0:
+            return False
+        if self.pools is None and self.workers is None and not self.resources:
+            return True
         return all(ok for _, ok in self.trial(worker, capacity))
 
     def trial(self, worker: WorkerId, capacity: Capacity) -> list[tuple[str, bool]]:

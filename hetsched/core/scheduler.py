@@ -106,9 +106,9 @@ class Scheduler:
             raise ProtocolError(f"client {event.client!r} has a graph {event.graph} already")
         graph = build_graph(state, event, now)
         if not self.options.wait_for_workers:
-            workers = state.capacities()
             for needs, ts in graph.needs.items():
-                if not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
+                if not any(needs.met_by(w.id, w.capacity) for w in state.workers.values()):
+                    workers = state.capacities()
                     error = NoWorkerError(f"no worker can run the task {ts.key!r}: {needs.why_nobody(workers)}")
                     root = ts.id - graph.base
                     self._to_clients.append(

@@ -196,7 +196,7 @@ class Graph:
 class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
-    __slots__ = ("graphs", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "workers")
+    __slots__ = ("graphs", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "undemanding", "workers")
 
     def __init__(self) -> None:
         self.tasks: dict[TaskId, TaskState] = {}
@@ -204,7 +204,9 @@ class State:
         self.workers: dict[WorkerId, WorkerState] = {}
         self.pools: dict[str, Pool] = {}
         self.prefixes: dict[str, TaskPrefix] = {}
-        self.needs: dict[tuple[object, ...], Needs] = {}
+        self.undemanding = Needs({})
+        """What a task without annotations demands."""
+        self.needs: dict[tuple[object, ...], Needs] = {self.undemanding.key(): self.undemanding}
         self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
         """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
         self.next_id: TaskId = 0

@@ -43,7 +43,7 @@ def build(
     requested = flat_keys(keys)
     material = materialise(dsk)
     per_key = _PerKey(by_key or {})
-    with collector_paused():
+    with collector_paused(len(material.graph)):
         reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
         numbers = reader.read(requested)
         draft = reader.draft

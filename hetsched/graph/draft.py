@@ -61,7 +61,7 @@ class Draft:
 
     def _levels(self) -> list[float] | None:
         """The priorities, if any task has one."""
-        if not any("priority" in note for note in {id(note): note for note in self.notes.values()}.values()):
+        if not self.notes or not any("priority" in note for note in {id(note): note for note in self.notes.values()}.values()):
             return None
         return [_priority(self.notes.get(number)) for number in range(len(self.keys))]
 

@@ -9,29 +9,41 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-__all__ = ["collector_paused"]
+__all__ = ["FEW", "collector_paused"]
+
+FEW = 500
+"""A graph of fewer tasks is not worth pausing for."""
 
 _lock = threading.Lock()
 _pauses = 0
 _was_enabled = False
 
 
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Pause the collector; it goes on when the last of several threads leaves, if it was on before the first came."""
-    global _pauses, _was_enabled
-    with _lock:
-        if not _pauses:
-            _was_enabled = gc.isenabled()
-            gc.disable()
-        _pauses += 1
-    try:
-        yield
-    finally:
-        with _lock:
-            _pauses -= 1
-            if not _pauses and _was_enabled:
-                gc.enable()
+class collector_paused:
+    """Pause the collector in a ``with`` block; it goes on when the last of several threads leaves.
+
+    Nothing is done for less than :data:`FEW` ``tasks``, nor if the collector was off before.
+    """
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, tasks: int) -> None:
+        self._counts = tasks >= FEW
+
+    def __enter__(self) -> None:
+        global _pauses, _was_enabled
+        if self._counts:
+            with _lock:
+                if not _pauses:
+                    _was_enabled = gc.isenabled()
+                    gc.disable()
+                _pauses += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _pauses
+        if self._counts:
+            with _lock:
+                _pauses -= 1
+                if not _pauses and _was_enabled:
+                    gc.enable()

@@ -55,8 +55,8 @@ class Engine:
 
     Any thread may call it. The mind is fed under one lock, once per batch; a thread that reports a batch is handed its
     next one on the spot, so that a chain of tasks costs no hand-off. ``send`` gets what the worker tells the scheduler,
-    in order, and is called under the lock: it must only note it down. The first ``devices`` lanes of the GPU executor
-    own a device each.
+    in order, and is called under the lock: it must only note it down. ``after`` is called without the lock, in a thread
+    of the worker's, after a batch or a nudge. The first ``devices`` lanes of the GPU executor own a device each.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Engine:
         resources: Mapping[str, float],
         measure: Callable[[Any], tuple[int, int]],
         send: Callable[[WorkerEvent], None],
+        after: Callable[[], None],
         devices: int = 0,
     ) -> None:
         self.store: dict[TaskId, Any] = {}
@@ -73,6 +74,7 @@ class Engine:
         self._mind = WorkerState(worker, executors, resources)
         self._measure = measure
         self._send = send
+        self._after = after
         self._devices = devices
         self._lanes: dict[str, list[Executor]] = {}
         self._running: dict[int, RunningBatch] = {}
@@ -84,7 +86,7 @@ class Engine:
 
     def _add(self, name: str, slots: int) -> None:
         def executor(slots: int, device: int | None = None) -> Executor:
-            return Executor(name, slots, self.store, self._measure, self._executed, self._lock, device)
+            return Executor(name, slots, self.store, self._measure, self._executed, self._after, self._lock, device)
 
         # A device's lane is one thread, always the same, since the thread owns the device's context.
         if name == "gpu":
@@ -99,9 +101,22 @@ class Engine:
                 self._add(name, slots)
                 self._mind.handle(SlotsChanged(name, slots), perf_counter())
 
-    def order(self, command: WorkerCommand) -> None:
-        """Take an order of the scheduler's."""
-        self._feed(command)
+    def order(self, command: WorkerCommand) -> list[Any]:
+        """Take an order of the scheduler's.
+
+        Returns the values that were dropped for it: their finalizers are user code, so the caller should let go of them
+        where it holds no lock.
+        """
+        return self._feed(command)
+
+    def nudge(self) -> bool:
+        """Have an idle CPU thread call ``after``; False where there is none."""
+        with self._lock:
+            (executor,) = self._lanes["cpu"]
+            if executor.threads <= executor.outstanding:
+                return False
+            executor.queue.put(True)
+            return True
 
     def close(self) -> None:
         """Have all threads end as soon as they are idle."""
@@ -130,12 +145,11 @@ class Engine:
                 executor.blocked -= helps
             self._feed(SlotRegained(batch.number))
 
-    def _feed(self, event: WorkerInput) -> None:
+    def _feed(self, event: WorkerInput) -> list[Any]:
         with self._lock:
             garbage: list[Any] = []
             self._apply(self._mind.handle(event, perf_counter()), garbage)
-        # Values go here, outside the lock: their finalizers are user code.
-        del garbage
+        return garbage
 
     def _executed(self, executor: Executor, report: Report) -> RunningBatch | None:
         """Take a thread's report; return its next batch, if there is one for it."""
@@ -149,6 +163,7 @@ class Engine:
                 self._stopped.difference_update(report.left)
                 self._stopped.difference_update(outcome[0] for outcome in (*report.done, *report.failed))
         del garbage, event, report
+        self._after()
         return next_batch
 
     def _apply(

@@ -45,7 +45,8 @@ class Executor:
     """A group of threads for one kind of task.
 
     Threads are started when a batch finds none idle and leave when there are more than slots. ``report`` is called on
-    the thread that ran a batch, and returns the next batch for it or None. The counts change under ``lock``, the
+    the thread that ran a batch, and returns the next batch for it or None; ``after`` on one woken by True. The counts
+    change under ``lock``, the
     engine's, alone. With a ``device``, its number is made the current one of the GPU libraries that are loaded.
     """
 
@@ -56,6 +57,7 @@ class Executor:
         store: MutableMapping[TaskId, Any],
         measure: Callable[[Any], tuple[int, int]],
         report: Callable[[Executor, Report], RunningBatch | None],
+        after: Callable[[], None],
         lock: threading.Lock,
         device: int | None = None,
     ) -> None:
@@ -70,6 +72,7 @@ class Executor:
         self._store = store
         self._measure = measure
         self._report = report
+        self._after = after
         self._lock = lock
         self._device = device
         self._serial = 0
@@ -94,7 +97,8 @@ class Executor:
         try:
             while (batch := self.queue.get()) is not None:
                 if isinstance(batch, bool):
-                    continue  # meant to wake a task that has stopped waiting since
+                    self._after()
+                    continue
                 self._go_on(batch, child)
                 del batch
                 with self._lock:

@@ -175,10 +175,12 @@ class WorkerState:
         """Give every free slot a batch, as far as there is anything to do."""
         for executor, lane in self.lanes.items():
             while lane.free > 0:
-                jobs = pick(lane, executor, self.available) if lane.ready else []
-                if not jobs:
-                    if not lane.ready:
+                if not lane.ready:
+                    if lane.free < lane.slots:
                         self._reclaim_for(executor, out)
+                    break
+                jobs = pick(lane, executor, self.available)
+                if not jobs:
                     break
                 lane.free -= 1
                 number = self._next_batch
