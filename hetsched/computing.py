@@ -14,7 +14,7 @@ from typing import Any
 import dask
 from dask._task_spec import DataNode
 from dask.base import get_annotations
-from dask.callbacks import local_callbacks
+from dask.callbacks import Callback, local_callbacks
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
 
@@ -76,14 +76,17 @@ def get(
     cache = settings.get("cache") if cache is None else cache
     started = perf_counter()
     cluster = embedded()
-    with local_callbacks(callbacks) as found:
-        built = build(dsk if cache is None else known(dsk, cache), keys, get_annotations(), annotations)
+    graph = dsk if cache is None else known(dsk, cache)
+    if callbacks is None and not Callback.active and not rerun:
+        built = build(graph, keys, get_annotations(), annotations)
         _warn_of_pretending(cluster, built)
-        if found or rerun:
+        call = run(cluster, built, cpus)
+        values = values_of(built, call)
+    else:
+        with local_callbacks(callbacks) as found:
+            built = build(graph, keys, get_annotations(), annotations)
+            _warn_of_pretending(cluster, built)
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
-        else:
-            call = run(cluster, built, cpus)
-            values = values_of(built, call)
     remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
     if cache is not None:
         cache.update(values)

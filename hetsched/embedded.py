@@ -155,8 +155,10 @@ class Embedded:
         """
         if self._pumper == threading.get_ident():
             raise RuntimeError("hetsched.get was called in the middle of scheduling, by a finalizer perhaps")
-        lanes = self._limit(cpus) if cpus is not None and cpus != self.cpus else None
         inside = current_batch()
+        foreign = inside is None and threading.current_thread() is not threading.main_thread()
+        lane = self._lane(self.cpus if cpus is None else cpus, foreign)
+        lanes = None if lane == "cpu" else {"cpu": lane}
         with self._lock:
             number = self._next_graph
             self._next_graph += 1
@@ -165,7 +167,7 @@ class Embedded:
         try:
             submission = Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call)
             if inside is None:
-                self._post(submission)
+                self._post(submission, lane)
                 call.wait()
             else:
                 self._inbox.append(submission)
@@ -185,9 +187,15 @@ class Embedded:
                 return call.depth
         return 0
 
-    def _limit(self, cpus: int) -> dict[str, str]:
-        """Give graphs that may use this many CPU slots a group of threads of their own."""
-        name = f"cpu:{cpus}"
+    def _lane(self, cpus: int, foreign: bool) -> str:
+        """Name the group of threads for a call that may use ``cpus`` CPU slots, made at its first use.
+
+        Calls out of threads that are neither the main one nor hetsched's share a group of their own: such a thread may
+        have been started by a task, which waits for it and keeps its slot.
+        """
+        if cpus == self.cpus and not foreign:
+            return "cpu"
+        name = f"cpu:{cpus}" + (":threads" if foreign else "")
         with self._lock:
             if name not in self._capacity.executors:
                 # In this order, so that a call interrupted half way is made good by the next.
@@ -195,7 +203,7 @@ class Embedded:
                 self._engine.add_executor(name, cpus)
                 self._post(CapacityChanged(WORKER, capacity))
                 self._capacity = capacity
-        return {"cpu": name}
+        return name
 
     def close(self) -> None:
         """Have the loop and all idle threads end; does not wait for tasks that run."""
@@ -217,10 +225,10 @@ class Embedded:
 
         trio.run(main)
 
-    def _post(self, item: Event | Submission) -> None:
+    def _post(self, item: Event | Submission, lane: str = "cpu") -> None:
         """Put something into the inbox and see to it that some thread, never the caller's, looks there."""
         self._inbox.append(item)
-        if self._engine.nudge() or self._woken:
+        if self._engine.nudge(lane) or self._woken:
             return
         self._woken = True
         assert self._token is not None

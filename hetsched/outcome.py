@@ -9,6 +9,7 @@ from hetsched.core.commands import KeysFailed
 from hetsched.core.types import Key, TaskSpec
 from hetsched.embedded import Call, Embedded
 from hetsched.graph.build import Built
+from hetsched.worker.context import put_in_context
 from hetsched.worker.executors import Failure
 
 __all__ = ["run", "told", "values_of"]
@@ -20,6 +21,7 @@ def run(
     """Run the tasks, if there are any; raises what the first that failed raised."""
     if not built.tasks:
         return None
+    put_in_context(built.tasks)
     call = cluster.run(built.tasks, list(dict.fromkeys(built.places.values())), cpus, follow)
     if call.failure is not None:
         failure, call.failure = call.failure, None

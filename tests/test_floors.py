@@ -74,6 +74,7 @@ FLOORS = (
             "gpu",
             "worker.store",
             "worker.collector",
+            "worker.context",
             "worker.current",
             "worker.plan",
             "worker.sizes",

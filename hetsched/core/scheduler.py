@@ -90,12 +90,17 @@ class Scheduler:
         return self._flush()
 
     def _flush(self) -> list[Command]:
-        out: list[Command] = [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
-        out += [FreeKeys(w.id, ids) for w, ids in self._free.items()]
+        out: list[Command] = []
+        if self._cancel:
+            out += [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
+            self._cancel = {}
+        if self._free:
+            out += [FreeKeys(w.id, ids) for w, ids in self._free.items()]
+            self._free = {}
         out += self._dispatch.flush()
-        out += self._to_clients
-        if self._cancel or self._free or self._to_clients:
-            self._cancel, self._free, self._to_clients = {}, {}, []
+        if self._to_clients:
+            out += self._to_clients
+            self._to_clients = []
         return out
 
     # Clients

@@ -42,12 +42,13 @@ def build(
     """
     requested = flat_keys(keys)
     material = materialise(dsk)
-    per_key = _PerKey(by_key or {})
+    per_key = _PerKey(by_key) if by_key else None
     with collector_paused(len(material.graph)):
         reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
         numbers = reader.read(requested)
         draft = reader.draft
-        per_key.apply(draft)
+        if per_key is not None:
+            per_key.apply(draft)
         if fuse and material.fuse:
             draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
             numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
@@ -92,8 +93,6 @@ class _PerKey:
 
     def apply(self, draft: Draft) -> None:
         """Put them on the tasks; warn of a name that is no task's."""
-        if not self._given:
-            return
         unused = dict.fromkeys(self._given)
         for number, key in enumerate(draft.keys):
             for name in (prefix_of(key), key):

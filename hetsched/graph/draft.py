@@ -38,7 +38,7 @@ class Draft:
         """
         deps = self.deps
         try:
-            places = order(deps, self._levels())
+            places = order(deps, self._levels()) if len(deps) > 1 or any(deps) else [0] * len(deps)
         except CycleError as error:
             keys = self.keys
             raise CycleError([keys[int(str(number))] for number in error.cycle]) from None
@@ -61,7 +61,8 @@ class Draft:
 
     def _levels(self) -> list[float] | None:
         """The priorities, if any task has one."""
-        if not self.notes or not any("priority" in note for note in {id(note): note for note in self.notes.values()}.values()):
+        distinct = {id(note): note for note in self.notes.values()}
+        if not any("priority" in note for note in distinct.values()):
             return None
         return [_priority(self.notes.get(number)) for number in range(len(self.keys))]
 

@@ -50,6 +50,13 @@ class Waiter(Protocol):
         ...
 
 
+class _Hand(threading.local):
+    """What an idle thread of an executor has been given while it looked after the scheduler."""
+
+    executor: Executor | None = None
+    batch: RunningBatch | None = None
+
+
 class Engine:
     """A worker inside this process.
 
@@ -75,6 +82,7 @@ class Engine:
         self._measure = measure
         self._send = send
         self._after = after
+        self._hand = _Hand()
         self._devices = devices
         self._lanes: dict[str, list[Executor]] = {}
         self._running: dict[int, RunningBatch] = {}
@@ -86,7 +94,7 @@ class Engine:
 
     def _add(self, name: str, slots: int) -> None:
         def executor(slots: int, device: int | None = None) -> Executor:
-            return Executor(name, slots, self.store, self._measure, self._executed, self._after, self._lock, device)
+            return Executor(name, slots, self.store, self._measure, self._executed, self._nudged, self._lock, device)
 
         # A device's lane is one thread, always the same, since the thread owns the device's context.
         if name == "gpu":
@@ -109,10 +117,10 @@ class Engine:
         """
         return self._feed(command)
 
-    def nudge(self) -> bool:
-        """Have an idle CPU thread call ``after``; False where there is none."""
+    def nudge(self, name: str) -> bool:
+        """Have an idle thread of an executor call ``after``; False where there is none."""
         with self._lock:
-            (executor,) = self._lanes["cpu"]
+            executor = self._lanes[name][0]
             if executor.threads <= executor.outstanding:
                 return False
             executor.queue.put(True)
@@ -146,10 +154,25 @@ class Engine:
             self._feed(SlotRegained(batch.number))
 
     def _feed(self, event: WorkerInput) -> list[Any]:
+        hand = self._hand
         with self._lock:
             garbage: list[Any] = []
-            self._apply(self._mind.handle(event, perf_counter()), garbage)
+            mine = hand.executor if hand.batch is None else None
+            kept = self._apply(self._mind.handle(event, perf_counter()), garbage, mine)
+        if kept is not None:
+            hand.batch = kept
         return garbage
+
+    def _nudged(self, executor: Executor) -> RunningBatch | None:
+        """Call ``after`` in an idle thread, which keeps the first batch for its executor that comes of it."""
+        hand = self._hand
+        hand.executor = executor
+        try:
+            self._after()
+        finally:
+            hand.executor = None
+        batch, hand.batch = hand.batch, None
+        return batch
 
     def _executed(self, executor: Executor, report: Report) -> RunningBatch | None:
         """Take a thread's report; return its next batch, if there is one for it."""
@@ -163,6 +186,8 @@ class Engine:
                 self._stopped.difference_update(report.left)
                 self._stopped.difference_update(outcome[0] for outcome in (*report.done, *report.failed))
         del garbage, event, report
+        if next_batch is None:
+            return self._nudged(executor)
         self._after()
         return next_batch
 

@@ -9,7 +9,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
+from hetsched.core.types import EACH, Outcome, TaskId
 from hetsched.errors import TaskCancelled
 from hetsched.gpu.devices import bind_device
 
@@ -45,9 +45,9 @@ class Executor:
     """A group of threads for one kind of task.
 
     Threads are started when a batch finds none idle and leave when there are more than slots. ``report`` is called on
-    the thread that ran a batch, and returns the next batch for it or None; ``after`` on one woken by True. The counts
-    change under ``lock``, the
-    engine's, alone. With a ``device``, its number is made the current one of the GPU libraries that are loaded.
+    the thread that ran a batch, and returns the next batch for it or None; ``nudged`` likewise on one woken by True.
+    The counts change under ``lock``, the engine's, alone. With a ``device``, its number is made the current one of the
+    GPU libraries that are loaded.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Executor:
         store: MutableMapping[TaskId, Any],
         measure: Callable[[Any], tuple[int, int]],
         report: Callable[[Executor, Report], RunningBatch | None],
-        after: Callable[[], None],
+        nudged: Callable[[Executor], RunningBatch | None],
         lock: threading.Lock,
         device: int | None = None,
     ) -> None:
@@ -72,7 +72,7 @@ class Executor:
         self._store = store
         self._measure = measure
         self._report = report
-        self._after = after
+        self._nudged = nudged
         self._lock = lock
         self._device = device
         self._serial = 0
@@ -97,9 +97,9 @@ class Executor:
         try:
             while (batch := self.queue.get()) is not None:
                 if isinstance(batch, bool):
-                    self._after()
-                    continue
-                self._go_on(batch, child)
+                    batch = self._nudged(self)
+                if batch is not None:
+                    self._go_on(batch, child)
                 del batch
                 with self._lock:
                     if self.threads > max(self.slots, self.outstanding):
@@ -204,11 +204,11 @@ class Executor:
         return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
 
 
-_OURS = (Executor._run.__code__.co_filename, TaskSpec.__call__.__code__.co_filename)  # noqa: SLF001
+_OURS = str(Path(__file__).parents[1])
 
 
 def _user_part(traceback: TracebackType | None) -> TracebackType | None:
     """Skip our own frames at the start of a traceback: they tell the person nothing, and keep inputs alive."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename in _OURS:
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS):
         traceback = traceback.tb_next
     return traceback
