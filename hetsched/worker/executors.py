@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, MutableMapping
+from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 from types import TracebackType
