@@ -10,17 +10,19 @@ import random
 from collections import deque
 from typing import Any
 
-from hetsched.core.check import check as check_scheduler
+from hetsched.core import check as checks
 from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
 from hetsched.core.events import (
+    GraphCancelled,
     GraphReleased,
     GraphSubmitted,
-    TasksFailed,
+    ReplicasAdded,
     TasksFinished,
     WorkerJoined,
     WorkerLost,
 )
 from hetsched.core.scheduler import Options, Scheduler
+from hetsched.core.state import Graph, State
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.worker.check import check as check_worker
 from hetsched.worker.instructions import (
@@ -48,17 +50,37 @@ def value_of(tasks: list[TaskSpec], position: int, known: dict[int, Any] | None 
     return known[position]
 
 
+class Batch:
+    """A batch in a slot: what is left of it, and what its report will say."""
+
+    def __init__(self, items: Any, limit: int) -> None:
+        self.items = deque(items)
+        self.limit = limit
+        """How many tasks may run before the slot hands the rest back."""
+        self.yielded = False
+        self.keep: set[int] = set()
+        self.done: list[Any] = []
+        self.failed: list[Any] = []
+        self.left: list[int] = []
+        self.missing: list[int] = []
+
+    def over(self) -> bool:
+        return not self.items or len(self.done) >= self.limit
+
+
 class SimWorker:
-    """A worker's mind with pretended hands."""
+    """A worker's mind with pretended hands.
+
+    They do as ``hetsched.worker.executors`` and ``engine`` do: a slot goes through its batch while orders come in, and
+    reports at its end, perhaps much later.
+    """
 
     def __init__(self, world: World, name: str, executors: dict[str, int], resources: dict[str, float]) -> None:
         self.world = world
         self.name = name
         self.mind = WorkerState(name, executors, resources)
         self.store: dict[int, Any] = {}
-        self.batches: dict[int, deque[Any]] = {}
-        self.executor_of: dict[int, str] = {}
-        self.yielded: set[int] = set()
+        self.batches: dict[int, Batch] = {}
         self.stopped: set[int] = set()
         self.fetches: list[tuple[str, list[int]]] = []
         self.to_scheduler: deque[Any] = deque()
@@ -69,14 +91,13 @@ class SimWorker:
         while instructions:
             instruction = instructions.popleft()
             match instruction:
-                case Execute(executor, number, items):
+                case Execute(_, number, items):
                     assert items
-                    self.batches[number] = deque(items)
-                    self.executor_of[number] = executor
+                    self.batches[number] = Batch(items, self.world.rng.choice([1, 2, 100]))
                 case Reclaim(number, count):
-                    batch = self.batches.get(number, deque())
-                    # the first one runs already
-                    taken = [batch.pop()[0] for _ in range(min(count, max(0, len(batch) - 1)))]
+                    items = self.batches[number].items if number in self.batches else ()
+                    taken = [items.pop()[0] for _ in range(min(count, len(items)))]
+                    self.stopped.difference_update(taken)
                     instructions.extend(self.mind.handle(TasksReclaimed(number, taken), self.world.now))
                 case Stop(tasks):
                     self.stopped.update(tasks)
@@ -90,56 +111,89 @@ class SimWorker:
                     self.to_scheduler.append(message)
         check_worker(self.mind)
 
-    def run_batch(self, number: int, rng: random.Random) -> None:
-        """Run a batch, perhaps not to its end."""
-        items = self.batches.pop(number)
-        self.yielded.discard(number)
-        done, failed, left, missing = [], [], [], []
-        keep: set[int] = set()
-        limit = rng.choice([1, 2, 100])
-        now = self.world.now
-        for task, attempt, spec, inputs, drops in items:
-            if len(done) >= limit or task in self.stopped or any(i not in self.store for i in inputs):
-                left.append(task)
-                self.stopped.discard(task)
-                keep.update(inputs)
-                missing.extend(i for i in inputs if i not in self.store)
-                continue
-            if self.world.fails(task, spec, rng):
-                keep.update(inputs)
-                failed.append((task, attempt, f"error of {spec.key}", True))
-                continue
+    def go_on(self, number: int, rng: random.Random) -> None:
+        """Let a slot go on with its batch: some tasks of it, or the report."""
+        batch = self.batches[number]
+        if batch.yielded:
+            batch.yielded = False
+            self.feed(SlotRegained(number))
+        elif batch.items and rng.random() < 0.08:
+            batch.yielded = True
+            self.feed(SlotYielded(number))
+            return
+        for _ in range(rng.choice([1, 3, 100])):
+            if batch.over():
+                break
+            self.run_task(batch)
+        if batch.over() and rng.random() < 0.7:
+            self.report(number)
+
+    def run_task(self, batch: Batch) -> None:
+        task, attempt, spec, inputs, drops = batch.items.popleft()
+        missing = [i for i in inputs if i not in self.store]
+        if missing or task in self.stopped:
+            batch.left.append(task)
+            batch.missing += missing
+            batch.keep.update(inputs)
+        elif self.world.fails(task, spec):
+            batch.failed.append((task, attempt, f"error of {spec.key}", True))
+            self.store.pop(task, None)
+            batch.keep.update(inputs)
+        else:
             self.store[task] = (spec.key, *[self.store[i] for i in inputs])
             for i in drops:
-                if i not in keep:
+                if i not in batch.keep:
                     self.store.pop(i, None)
-            done.append((task, attempt, now, now + spec.func, 8, 0))
-        self.stopped.difference_update(t for t, *_ in (*done, *failed))
-        self.feed(BatchExecuted(number, done, failed, left, missing))
+            now = self.world.now
+            batch.done.append((task, attempt, now, now + spec.func, 8, 0))
+
+    def report(self, number: int) -> None:
+        batch = self.batches.pop(number)
+        batch.left.extend(item[0] for item in batch.items)
+        self.feed(BatchExecuted(number, batch.done, batch.failed, batch.left, batch.missing))
+        self.stopped.difference_update(batch.left)
+        self.stopped.difference_update(outcome[0] for outcome in (*batch.done, *batch.failed))
 
 
 class World:
     """Everything, with a seed."""
 
-    def __init__(self, seed: int, policy: str = "earliest_finish", flaky: float = 0.0, options: Options | None = None):
+    def __init__(
+        self,
+        seed: int,
+        policy: str = "earliest_finish",
+        flaky: float = 0.0,
+        unreachable: float = 0.0,
+        options: Options | None = None,
+    ) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
         self.scheduler = Scheduler(policy, options or Options(seed=seed, allowed_losses=1000))
         self.workers: dict[str, SimWorker] = {}
         self.results: dict[int, dict[int, Any]] = {}
-        self.failures: dict[int, KeysFailed] = {}
+        self.failures: dict[int, dict[int, KeysFailed]] = {}
         self.graphs: dict[int, tuple[list[TaskSpec], list[int]]] = {}
+        self.left: set[int] = set()
+        """Graphs that were released or cancelled."""
         self.flaky = flaky
+        """How often a task that may be retried fails at first."""
+        self.unreachable = unreachable
+        """How often a peer gives nothing of what it is asked for."""
         self.failed_once: set[Any] = set()
         self.broken: set[Any] = set()
         """Keys that fail whenever they run."""
         self.serial = 0
-        self.trace: list[str] = []
+        self.told: list[tuple[Any, Any]] = []
 
-    def fails(self, task: int, spec: TaskSpec, rng: random.Random) -> bool:
+    @property
+    def trace(self) -> list[str]:
+        """Each event with what the scheduler answered."""
+        return [f"{type(event).__name__} -> {commands!r}" for event, commands in self.told]
+
+    def fails(self, task: int, spec: TaskSpec) -> bool:
         if spec.key in self.broken:
             return True
-        if (spec.annotations or {}).get("retries") and task not in self.failed_once and rng.random() < self.flaky:
+        if (spec.annotations or {}).get("retries") and task not in self.failed_once and self.rng.random() < self.flaky:
             self.failed_once.add(task)
             return True
         return False
@@ -150,7 +204,7 @@ class World:
         name = f"w{self.serial}"
         self.serial += 1
         executors = {"cpu": cpus, "io": 2}
-        resources = {}
+        resources = {"mem": 2.0}
         if gpus:
             executors["gpu"] = gpus
             resources["GPU"] = float(gpus)
@@ -166,30 +220,58 @@ class World:
         number = len(self.graphs)
         self.graphs[number] = (tasks, wanted)
         self.results[number] = {}
+        self.failures[number] = {}
         self.handle(GraphSubmitted("client", number, tasks, wanted))
         return number
 
+    def leave(self, number: int, cancel: bool = False) -> None:
+        self.left.add(number)
+        self.handle((GraphCancelled if cancel else GraphReleased)("client", number))
+
     def handle(self, event: Any) -> None:
         self.now += 0.001
+        graphs = self.graphs_of(event)
         commands = self.scheduler.handle(event, self.now)
-        self.trace.append(f"{type(event).__name__} -> {commands!r}")
+        self.told.append((event, commands))
+        orders = set()
         for command in commands:
             match command:
                 case RunTasks() | CancelTasks() | FreeKeys():
+                    assert command.tasks, command
+                    assert (type(command), command.worker) not in orders, f"two of a kind: {commands}"
+                    orders.add((type(command), command.worker))
                     if command.worker in self.workers:
                         self.workers[command.worker].from_scheduler.append(command)
+                    if graphs is not None and isinstance(command, RunTasks):
+                        graphs |= self.graphs_with([order.task for order in command.tasks])
                 case KeysReady():
                     self.take(command)
                 case KeysFailed():
-                    self.failures[command.graph] = command
-        check_scheduler(self.scheduler.state)
+                    assert not self.failures[command.graph].keys() & set(command.failed), "told twice"
+                    self.failures[command.graph].update(dict.fromkeys(command.failed, command))
+        check_scheduler(self.scheduler.state, graphs)
+
+    def graphs_of(self, event: Any) -> set[Graph] | None:
+        """The graphs whose tasks an event is about, None for any."""
+        match event:
+            case TasksFinished():
+                return self.graphs_with([outcome[0] for outcome in event.outcomes])
+            case ReplicasAdded():
+                return self.graphs_with(event.tasks)
+        return None
+
+    def graphs_with(self, tasks: Any) -> set[Graph]:
+        known = self.scheduler.state.tasks
+        return {known[task].graph for task in tasks if task in known}
 
     def take(self, command: KeysReady) -> None:
         """Fetch what is ready, at once, as a client next door would."""
         for position, task, holders in command.ready:
-            for name in holders:
-                if name in self.workers and task in self.workers[name].store:
-                    self.results[command.graph][position] = self.workers[name].store[task]
+            stores = [self.workers[name].store for name in holders if name in self.workers]
+            values = [store[task] for store in stores if task in store]
+            assert values or len(stores) < len(holders), f"{holders} are said to hold {task} and do not"
+            if values:
+                self.results[command.graph][position] = values[0]
 
     def choices(self) -> list[Any]:
         found: list[Any] = []
@@ -217,17 +299,12 @@ class World:
         elif what == "order":
             w.feed(w.from_scheduler.popleft())
         elif what == "run":
-            number = choice[2]
-            if number not in w.yielded and self.rng.random() < 0.1:
-                w.yielded.add(number)
-                w.feed(SlotYielded(number))
-                return
-            if number in w.yielded:
-                w.feed(SlotRegained(number))
-            w.run_batch(number, self.rng)
+            w.go_on(choice[2], self.rng)
         else:
             peer, tasks = w.fetches.pop(choice[2])
             there = self.workers[peer].store if peer in self.workers else {}
+            if self.unreachable and self.rng.random() < self.unreachable:
+                there = {}
             came = [t for t in tasks if t in there]
             for t in came:
                 w.store[t] = there[t]
@@ -242,31 +319,72 @@ class World:
 
     def release_all(self) -> None:
         for number in self.graphs:
-            self.handle(GraphReleased("client", number))
+            self.leave(number)
         self.run()
 
     # verdicts
 
-    def assert_right(self, number: int) -> None:
+    def assert_so_far(self, number: int) -> None:
+        """What is there of the results that were wanted is right, and a broken key is behind each error."""
         tasks, wanted = self.graphs[number]
         known: dict[int, Any] = {}
-        assert number not in self.failures, self.failures[number]
-        assert self.results[number] == {p: value_of(tasks, p, known) for p in wanted}
+        results = self.results[number]
+        assert results == {p: value_of(tasks, p, known) for p in wanted if p in results}
+        for position, failure in self.failures[number].items():
+            key = tasks[failure.root].key
+            assert failure.error == f"error of {key}"
+            assert key in self.broken, f"position {position}: {failure}"
+
+    def assert_right(self, number: int) -> None:
+        """Each result that was wanted is there and right, or an error that is due is in its place."""
+        self.assert_so_far(number)
+        assert self.results[number].keys() | self.failures[number].keys() == set(self.graphs[number][1])
 
     def assert_empty(self) -> None:
         """Nothing is left of graphs that were released."""
-        assert not self.scheduler.state.tasks and not self.scheduler.state.graphs
+        state = self.scheduler.state
+        assert (state.tasks, state.graphs) == ({}, {})
         for w in self.workers.values():
             assert not w.store, f"{w.name} still holds {w.store}"
             assert not w.mind.jobs, f"{w.name} still knows {w.mind.jobs}"
             assert not w.mind.batches
-        for ws in self.scheduler.state.workers.values():
+            assert not w.stopped
+            assert w.mind.available == w.mind.total
+        for ws in state.workers.values():
             assert (ws.nbytes, ws.held, ws.occupancy) == (0, 0, 0.0)
             assert not any(ws.assigned.values())
 
 
-def random_graph(rng: random.Random, size: int = 30, annotate: bool = True) -> tuple[list[TaskSpec], list[int]]:
-    """A random graph in an order that may be submitted; a task's function is its duration."""
+def check_scheduler(state: State, graphs: set[Graph] | None = None) -> None:
+    """Check all, or of the tasks only those of the graphs that something happened to."""
+    if graphs is None:
+        checks.check(state)
+        return
+    for graph in graphs:
+        for ts in graph.tasks:
+            checks._check_task(state, ts)
+    for worker in state.workers.values():
+        checks._check_worker(state, worker)
+    checks._check_ready(state)
+
+
+MORE = [
+    {"gpu": True},
+    {"resources": {"mem": 1}},
+    {"resources": {"mem": 2}, "retries": 1},
+    {"pool": "p"},
+    {"pool": ["p", "q"]},
+    {"workers": "w0", "allow_other_workers": True},
+]
+
+
+def random_graph(
+    rng: random.Random, size: int = 30, annotate: bool = True, more: bool = False
+) -> tuple[list[TaskSpec], list[int]]:
+    """A random graph in an order that may be submitted; a task's function is its duration.
+
+    With ``more`` it demands devices, pools and resources too.
+    """
     tasks: list[TaskSpec] = []
     kinds = ["load", "map", "sum"]
     for i in range(rng.randint(1, size)):
@@ -274,7 +392,8 @@ def random_graph(rng: random.Random, size: int = 30, annotate: bool = True) -> t
         deps = sorted(rng.sample(range(i), min(fan, i))) if rng.random() < 0.9 else [i - 1] * bool(i)
         notes: dict[str, Any] | None = None
         if annotate and rng.random() < 0.3:
-            notes = rng.choice([{"retries": 2}, {"executor": "io"}, {"priority": 5}, {"retries": 1, "priority": -2}])
+            usual = [{"retries": 2}, {"executor": "io"}, {"priority": 5}, {"retries": 1, "priority": -2}]
+            notes = rng.choice(usual + MORE * more)
         duration = rng.choice([1e-5, 1e-4, 0.01])
         tasks.append(TaskSpec((rng.choice(kinds), i), duration, (), None, deps, notes))  # type: ignore[arg-type]
     used = {d for t in tasks for d in t.dependencies}
@@ -282,4 +401,4 @@ def random_graph(rng: random.Random, size: int = 30, annotate: bool = True) -> t
     return tasks, wanted
 
 
-__all__ = ["SimWorker", "TasksFailed", "TasksFinished", "World", "random_graph", "value_of"]
+__all__ = ["SimWorker", "World", "random_graph", "value_of"]

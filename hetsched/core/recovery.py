@@ -44,6 +44,8 @@ def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerSta
     for ts in lost:
         ts.forgets = False
         ts.attempt += 1
+        for d in ts.dependencies:
+            d.forgets = False
     state.move(lost, Phase.WAITING, cause, now)
 
 
@@ -113,6 +115,8 @@ def _release_and_revive(state: State, graph: Graph, needed: set[int], plan: Repl
     for ts in revive:
         ts.forgets = False
         ts.attempt += 1
+        for d in ts.dependencies:
+            d.forgets = False
     state.move(revive, Phase.WAITING, cause, now)
 
 

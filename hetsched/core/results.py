@@ -12,14 +12,18 @@ _WAITING, _MEMORY = Phase.WAITING, Phase.MEMORY
 
 
 class Collected:
-    """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants."""
+    """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
-    __slots__ = ("ready", "released", "wanted")
+    ``untrue`` are tasks said to have run without inputs: whatever they were made of, they have to be made again.
+    """
+
+    __slots__ = ("ready", "released", "untrue", "wanted")
 
     def __init__(self) -> None:
         self.released: list[TaskState] = []
         self.ready: list[TaskState] = []
         self.wanted: list[TaskState] = []
+        self.untrue: list[TaskState] = []
 
 
 def collect(state: State, worker: WorkerState, event: TasksFinished, now: float) -> Collected:  # noqa: C901 - hot
@@ -38,6 +42,9 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     for task, attempt, start, stop, nbytes, cuda_nbytes in event.outcomes:
         ts = tasks.get(task)
         if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
+            continue
+        if ts.waiting_on:
+            got.untrue.append(ts)
             continue
         finished.append(ts)
         ts.processing_on = None

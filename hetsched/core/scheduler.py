@@ -170,6 +170,10 @@ class Scheduler:
             self._dispatch.queue(got.ready, "inputs are there", now)
         if got.wanted:
             self._announce(got.wanted)
+        if got.untrue:
+            self._cancel.setdefault(worker, []).extend(ts.id for ts in got.untrue)
+            unassign(self.state, got.untrue, "it ran without its inputs", now)
+            self._replan("a task ran without its inputs", now)
 
     def _announce(self, wanted: list[TaskState]) -> None:
         by_graph: dict[Graph, list[tuple[int, TaskId, tuple[WorkerId, ...]]]] = {}

@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from hetsched.core.types import TaskId
 
 from .instructions import Item
-from .jobs import Batch, Job, JobPhase, Lane
+from .jobs import Batch, Job, JobPhase, Lane, ReadyQueue
 
 __all__ = ["BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
 
@@ -23,33 +23,30 @@ BATCH_SECONDS = 0.001
 BATCH_TASKS = 512
 """The most tasks a batch may hold."""
 
-_READY, _QUEUED, _WAITING = JobPhase.READY, JobPhase.QUEUED, JobPhase.WAITING
+_QUEUED, _WAITING = JobPhase.QUEUED, JobPhase.WAITING
 
 
 def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
     """Take the next batch out of a lane's queue; none if nothing in it can start with the resources available."""
     ready = lane.ready
-    aside: list[tuple[int, Job]] = []
+    aside: list[Job] = []
     jobs: list[Job] = []
-    while ready:
-        entry = heappop(ready)
-        job = entry[1]
-        if job.phase is not _READY:
-            continue
+    while (job := ready.first()) is not None:
+        ready.pop(job)
         if job.resources and not all(available.get(name, 0.0) >= amount for name, amount in job.resources):
-            aside.append(entry)
+            aside.append(job)
             continue
         # Leave the other free slots their share.
-        share = -(-len(ready) // lane.free) if lane.free > 1 else BATCH_TASKS
+        share = -(-(len(ready) + 1) // lane.free) - 1 if lane.free > 1 else BATCH_TASKS
         jobs = _follow(job, ready, executor, min(share, BATCH_TASKS))
         break
-    for entry in aside:
-        heappush(ready, entry)
+    for job in aside:
+        ready.push(job)
     return jobs
 
 
-def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -> list[Job]:  # noqa: C901 - hot
-    """Collect what comes after ``job``: ``share`` tasks of the queue at most, and what becomes ready among them."""
+def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]:
+    """Collect ``job`` and what comes after it: ``share`` more of the queue at most, and what becomes ready."""
     jobs: list[Job] = []
     resources = job.resources
     budget = BATCH_SECONDS
@@ -59,10 +56,8 @@ def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -
         job.phase = _QUEUED
         jobs.append(job)
         seconds = job.kind.seconds
-        if seconds < 0.0:
-            return jobs
         budget -= seconds
-        if budget <= 0.0 or len(jobs) >= BATCH_TASKS:
+        if seconds < 0.0 or budget <= 0.0 or len(jobs) >= BATCH_TASKS:
             return jobs
         for d in job.dependents:
             waiting = left.get(d, d.waiting) - 1
@@ -70,20 +65,21 @@ def _follow(job: Job, ready: list[tuple[int, Job]], executor: str, share: int) -
                 left[d] = waiting
             elif d.executor == executor and d.resources == resources and d.phase is _WAITING:
                 heappush(soon, (d.rank, d))
-        while ready and ready[0][1].phase is not _READY:
-            heappop(ready)
-        if soon and not (share and ready and ready[0] < soon[0]):
-            job = heappop(soon)[1]
-        elif share and ready and ready[0][1].resources == resources:
-            job = heappop(ready)[1]
-            share -= 1
+        queued = ready.first() if share else None
+        if soon and (queued is None or soon[0][0] < queued.rank):
+            job = soon[0][1]
+            queued = None
+        elif queued is not None and queued.resources == resources:
+            job = queued
         else:
             return jobs
-        if job.kind.seconds > budget or job.kind.seconds < 0.0:
-            # It does not fit: a batch of its own, now or when its inputs are really there.
-            if not job.waiting:
-                heappush(ready, (job.rank, job))
-            return jobs
+        if not 0.0 <= job.kind.seconds <= budget:
+            return jobs  # it does not fit: a batch of its own, now or when its inputs are really there
+        if queued is None:
+            heappop(soon)
+        else:
+            ready.pop(queued)
+            share -= 1
 
 
 def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[Item]:

@@ -15,7 +15,7 @@ def check(mind: WorkerState) -> None:
     for task, job in mind.jobs.items():
         assert job.id == task
         _check_job(mind, job)
-    queued = {job for lane in mind.lanes.values() for _, job in lane.ready}
+    queued = {job for lane in mind.lanes.values() for job in lane.ready}
     for job in mind.jobs.values():
         if job.phase is JobPhase.READY:
             assert job in queued, f"{job!r} is ready and in no queue"

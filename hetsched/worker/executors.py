@@ -179,6 +179,7 @@ class Executor:
                 # It may run again, so what was to go after the last reader in this batch has to stay. The tasks that
                 # read its result find an input missing and are left.
                 keep.update(needs)
+                store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now
             else:
                 nbytes = fixed.get(type(value), -1)
                 cuda_nbytes = 0

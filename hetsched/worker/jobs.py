@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
 
 from hetsched.core.commands import RunTask
 from hetsched.core.types import TaskId
 
-__all__ = ["Batch", "Job", "JobPhase", "Kind", "Lane"]
+__all__ = ["Batch", "Job", "JobPhase", "Kind", "Lane", "ReadyQueue"]
 
 
 class JobPhase(IntEnum):
@@ -67,6 +69,55 @@ class Job:
         return f"<Job {self.id} {self.phase.name}>"
 
 
+class ReadyQueue:
+    """Jobs by rank, the smallest first; may hold jobs that are not READY any more.
+
+    Most come in the order of their ranks, as they were submitted: those wait in a line, whose ends cost nothing. Those
+    that come out of order are in a heap.
+    """
+
+    __slots__ = ("_heap", "_line")
+
+    def __init__(self) -> None:
+        self._line: deque[Job] = deque()
+        self._heap: list[tuple[int, Job]] = []
+
+    def __len__(self) -> int:
+        return len(self._line) + len(self._heap)
+
+    def __iter__(self) -> Iterator[Job]:
+        yield from self._line
+        yield from (job for _, job in self._heap)
+
+    def push(self, job: Job) -> None:
+        """Add a job."""
+        line = self._line
+        if not line or job.rank >= line[-1].rank:
+            line.append(job)
+        else:
+            heappush(self._heap, (job.rank, job))
+
+    def first(self) -> Job | None:
+        """Return the first job that is READY, dropping those before it that are not; None if there is none."""
+        line, heap = self._line, self._heap
+        while line and line[0].phase is not JobPhase.READY:
+            line.popleft()
+        while heap and heap[0][1].phase is not JobPhase.READY:
+            heappop(heap)
+        if not heap:
+            return line[0] if line else None
+        if not line or heap[0][0] < line[0].rank:
+            return heap[0][1]
+        return line[0]
+
+    def pop(self, first: Job) -> None:
+        """Take the job out that :meth:`first` has just returned."""
+        if self._line and self._line[0] is first:
+            self._line.popleft()
+        else:
+            heappop(self._heap)
+
+
 class Lane:
     """An executor as the mind sees it: its slots, those not in use, and what waits for one."""
 
@@ -75,8 +126,7 @@ class Lane:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.free = slots
-        self.ready: list[tuple[int, Job]] = []
-        """A heap of ``(rank, job)``; may hold jobs that are not READY any more."""
+        self.ready = ReadyQueue()
 
 
 class Batch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from heapq import heappush
 from typing import assert_never
 
 from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
@@ -105,7 +104,9 @@ class WorkerState:
                 if dep is None:
                     dep = jobs[i] = Job(i)
                     places.append(i)
-                if dep.phase is not _HELD:
+                if dep.phase is _HELD:
+                    dep.uses = 0  # its readers were counted before this one: the scheduler says when it goes
+                else:
                     waiting += 1
                     if dep.dependents:
                         dep.dependents.append(job)
@@ -118,7 +119,7 @@ class WorkerState:
                 job.phase = _WAITING
             else:
                 job.phase = _READY
-                heappush(lanes[job.executor].ready, (job.rank, job))
+                lanes[job.executor].ready.push(job)
         # The scheduler takes them to be here, and they were dropped in the meantime.
         lost = [i for i in places if jobs[i].phase is _ABSENT and not self._fetcher.expects(i)]
         if lost:
@@ -139,8 +140,7 @@ class WorkerState:
                 undone.append(job)
             if job.phase is _QUEUED:
                 stopped.append(task)
-            else:
-                dropped.append(task)  # held, or left over from an earlier attempt
+            dropped.append(task)  # also what an earlier attempt may have left
             job.phase = _CANCELLED
         for job in gone:
             readers = [d for d in job.dependents if d.phase is _WAITING]
@@ -215,7 +215,7 @@ class WorkerState:
             else:
                 batch.independent -= 1
                 job.phase = _READY
-                heappush(self.lanes[job.executor].ready, (job.rank, job))
+                self.lanes[job.executor].ready.push(job)
 
     def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
         batch = self.batches[number]
@@ -237,7 +237,8 @@ class WorkerState:
             self.lanes[batch.executor].free += 1
             self._take_resources(batch, 1.0)
         drop: list[TaskId] = []
-        self._done(batch, event, drop)
+        untold: list[TaskId] = []
+        self._done(batch, event, drop, untold)
         failed = []
         for failure in event.failed:
             job = batch.jobs.pop(failure[0])
@@ -248,10 +249,10 @@ class WorkerState:
             job.phase = _ABSENT
             if not job.dependents:
                 del self.jobs[job.id]
+        lost = {**self._missed(batch, event), **dict.fromkeys(untold)}
         self._put_back(batch, event.left)
-        lost = [i for i in event.missing if i not in self.jobs or self.jobs[i].phase is _HELD]
         if lost:
-            self._lose(lost, out)
+            self._lose(list(lost), out)
         if drop:
             out.append(Drop(drop))
         if event.done:
@@ -259,7 +260,16 @@ class WorkerState:
         if failed:
             out.append(Tell(TasksFailed(self.worker, batch.executor, failed)))
 
-    def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId]) -> None:
+    def _missed(self, batch: Batch, event: BatchExecuted) -> dict[TaskId, None]:
+        """Tell which inputs were taken to be here and are not; what a cancelled task missed may have come since."""
+        if not event.missing:
+            return {}
+        left = [batch.jobs[task] for task in event.left if task in batch.jobs]
+        live = {i for job in left if job.phase is _QUEUED for i in job.inputs}
+        here = self.jobs
+        return {i: None for i in event.missing if i in live and (i not in here or here[i].phase is _HELD)}
+
+    def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId], untold: list[TaskId]) -> None:
         jobs = self.jobs
         in_batch = batch.jobs
         lanes = self.lanes
@@ -279,13 +289,16 @@ class WorkerState:
                     d.waiting -= 1
                     if not d.waiting and d.phase is _WAITING:
                         d.phase = _READY
-                        heappush(lanes[d.executor].ready, (d.rank, d))
+                        lanes[d.executor].ready.push(d)
                 job.dependents = ()
             if job.inputs:
-                self._read(job, drop)
+                self._read(job, drop, untold)
 
-    def _read(self, job: Job, drop: list[TaskId]) -> None:
-        """Count a job off the readers of its inputs; what nobody reads any more goes, unless its slot dropped it."""
+    def _read(self, job: Job, drop: list[TaskId], untold: list[TaskId]) -> None:
+        """Count a job off the readers of its inputs; what nobody reads any more goes, unless its slot dropped it.
+
+        ``untold`` gets what a slot dropped that was to stay after all, so that others may be waiting for it.
+        """
         jobs = self.jobs
         dropped = job.drops if len(job.drops) < 4 else frozenset(job.drops)
         for i in job.inputs:
@@ -299,8 +312,9 @@ class WorkerState:
                     if i not in dropped:
                         drop.append(i)
             elif i in dropped and dep.phase is _HELD:
-                del jobs[i]  # it was to stay after all, and the slot had been told otherwise
+                del jobs[i]
                 drop.append(i)
+                untold.append(i)
 
     def _lose(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Results that were taken to be here are not: their readers cannot run here."""
@@ -336,7 +350,7 @@ class WorkerState:
                 d.waiting -= 1
                 if not d.waiting and d.phase is _WAITING:
                     d.phase = _READY
-                    heappush(self.lanes[d.executor].ready, (d.rank, d))
+                    self.lanes[d.executor].ready.push(d)
             job.dependents = ()
         lost = self._fetcher.came(event)
         if drop:
