@@ -44,8 +44,6 @@ def device_library() -> Any:
 
 xp = device_library()
 
-# --- what the tasks do -------------------------------------------------------------------------------------------
-
 
 def to_host(array: Any) -> Any:
     """A numpy array of what may be a device array."""
@@ -228,7 +226,7 @@ def tables(reports: Sequence[hetsched.Report], checks: Sequence[Check]) -> list[
 def main() -> int:
     """Run all of it; 1 where a result is wrong."""
     console = Console()
-    library = "CuPy on a device" if xp is not np else "numpy, as there is no CuPy with a device here"
+    library = "CuPy on a device" if xp is not np else "numpy, on a pretended device, as there is no CuPy with a device"
     console.print(f"{os.cpu_count()} CPUs; the GPU tasks use {library}\n")
     checks: list[Check] = []
     reports: list[hetsched.Report] = []

@@ -65,7 +65,9 @@ def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
 def _made_of(spec: TaskSpec) -> str:
     """Name the function a task calls and its file, where that can be known."""
     try:
-        func = getattr(spec.func, "__wrapped__", spec.func)
+        func: Any = spec.func
+        while (inner := getattr(func, "__wrapped__", None)) is not None:
+            func = inner
         code = getattr(func, "__code__", None)
         name = getattr(func, "__qualname__", None)
         if code is not None:

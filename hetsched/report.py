@@ -86,7 +86,7 @@ class Report:
 
     def __repr__(self) -> str:
         lanes = ", ".join(f"{n} on {name}" for name, (n, *_) in self.by_executor().items())
-        pretended = "; the GPU lane has no device" if self.pretended_gpu else ""
+        pretended = "; the GPU lane has no device" if self.pretended_gpu and "gpu" in self.by_executor() else ""
         return f"<Report {len(self)} tasks in {self.seconds:.3f} s ({lanes or 'none'}){pretended}>"
 
 

@@ -41,10 +41,14 @@ class _Watched:
 
     def __call__(self, *inputs: Any) -> Any:
         """Run the task; raises what it raises."""
+        return self.around(TaskSpec.__call__, inputs)
+
+    def around(self, call: Callable[[TaskSpec, Any], Any], inputs: Any) -> Any:
+        """Run the task by ``call``, which may take it to another process; raises what that raises."""
         told = self.watch.told
         told.put(_Started(self.key))
         try:
-            value = self.spec(inputs)
+            value = call(self.spec, inputs)
         except BaseException:
             if self.watch.rerun:
                 self.watch.broken[self.key] = (self.spec, inputs)

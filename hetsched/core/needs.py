@@ -8,7 +8,7 @@ from typing import Any
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
-__all__ = ["Needs", "rank_of"]
+__all__ = ["Needs", "level_of", "rank_of"]
 
 _ID_BITS = 44
 _URGENCY = 1 << 32
@@ -22,6 +22,11 @@ def rank_of(urgency: int, priority: float, task: TaskId) -> int:
     """
     level = urgency * _URGENCY + round(priority * 1000)
     return (-level << _ID_BITS) + task
+
+
+def level_of(rank: int) -> int:
+    """The part of a rank that urgency and priority make; smaller goes first."""
+    return rank >> _ID_BITS
 
 
 class Needs:

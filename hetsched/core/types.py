@@ -141,6 +141,8 @@ def prefix_of(key: Key) -> str:
 
     >>> prefix_of(("sum-aggregate-0f1e2d3c4b5a69788796a5b4c3d2e1f0", 0, 1))
     'sum-aggregate'
+    >>> prefix_of("add-7300ad64-b988-4048-9c3f-6d1f2a3b4c5d")
+    'add'
     >>> prefix_of("inc-12"), prefix_of("x7"), prefix_of(3)
     ('inc', 'x', 'int')
     """
@@ -162,7 +164,10 @@ def prefix_of(key: Key) -> str:
 
 
 def _without_token(name: str) -> str:
-    head, dash, tail = name.rpartition("-")
-    if dash and head and tail and _HEX.issuperset(tail):
-        name = head
+    if len(name) > 37 and name[-37] == "-" == name[-13] and name.count("-", -36) == 4:
+        name = name[:-37]  # a uuid
+    else:
+        head, dash, tail = name.rpartition("-")
+        if dash and head and tail and _HEX.issuperset(tail):
+            name = head
     return name.rstrip("0123456789").rstrip("-_") or name

@@ -1,24 +1,26 @@
 """Cut ready tasks into batches, one for each free slot.
 
 A batch is what a slot runs without asking anybody: as many tasks as are expected to fill :data:`BATCH_SECONDS`, taken
-exactly in the order of their ranks *as if each ended when it is taken*. A task whose inputs all come from earlier in
-the batch may therefore be in it, so a chain stays in one slot and a block that was loaded is reduced before the next
-is loaded. With each task go the results that nobody needs once it has run, so that they are dropped then and there.
+in the very order in which they would start one by one, *as if each ended when it is taken*. A task whose inputs all
+come from earlier in the batch may therefore be in it, so a chain stays in one slot and a block that was loaded is
+reduced before the next is loaded. With each task go the results that nobody needs once it has run, so that they are
+dropped then and there.
 """
 
 from __future__ import annotations
-
-from heapq import heappop, heappush
 
 from hetsched.core.types import TaskId
 
 from .instructions import Item
 from .jobs import Batch, Job, JobPhase, Lane, ReadyQueue
 
-__all__ = ["BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
+__all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
 
 BATCH_SECONDS = 0.001
 """Seconds of work a batch is meant to hold; a task that lasts longer, or of unknown length, is a batch of its own."""
+
+BATCH_BYTES = 100_000
+"""Bytes of results a batch is meant to make at most: what runs ahead of its rank in a slot costs memory."""
 
 BATCH_TASKS = 512
 """The most tasks a batch may hold."""
@@ -41,7 +43,7 @@ def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
         jobs = _follow(job, ready, executor, min(share, BATCH_TASKS))
         break
     for job in aside:
-        ready.push(job)
+        ready.add(job)
     return jobs
 
 
@@ -50,33 +52,35 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     jobs: list[Job] = []
     resources = job.resources
     budget = BATCH_SECONDS
+    room: float = BATCH_BYTES
     left: dict[Job, int] = {}
-    soon: list[tuple[int, Job]] = []
+    soon: list[Job] = []
     while True:
         job.phase = _QUEUED
         jobs.append(job)
         seconds = job.kind.seconds
         budget -= seconds
-        if seconds < 0.0 or budget <= 0.0 or len(jobs) >= BATCH_TASKS:
+        room -= job.kind.nbytes
+        if seconds < 0.0 or budget <= 0.0 or room <= 0.0 or len(jobs) >= BATCH_TASKS:
             return jobs
-        for d in job.dependents:
+        for d in reversed(job.dependents):
             waiting = left.get(d, d.waiting) - 1
             if waiting:
                 left[d] = waiting
             elif d.executor == executor and d.resources == resources and d.phase is _WAITING:
-                heappush(soon, (d.rank, d))
+                soon.append(d)
         queued = ready.first() if share else None
-        if soon and (queued is None or soon[0][0] < queued.rank):
-            job = soon[0][1]
+        if soon and (queued is None or soon[-1].level <= queued.level):
+            job = soon[-1]
             queued = None
         elif queued is not None and queued.resources == resources:
             job = queued
         else:
             return jobs
-        if not 0.0 <= job.kind.seconds <= budget:
+        if not 0.0 <= job.kind.seconds <= budget or job.kind.nbytes > room:
             return jobs  # it does not fit: a batch of its own, now or when its inputs are really there
         if queued is None:
-            heappop(soon)
+            soon.pop()
         else:
             ready.pop(queued)
             share -= 1

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import cloudpickle
 
-from hetsched.core.types import TaskSpec
+from hetsched.core.types import EACH, TaskSpec
 from hetsched.errors import RemoteError, WorkerLostError
 
 __all__ = ["ChildProcess"]
@@ -32,7 +32,8 @@ class ChildProcess:
 
         Raises what the task raises; RemoteError where that could not be carried over.
         """
-        order = cloudpickle.dumps((spec.func, spec.args, spec.kwargs, list(inputs)))
+        args = None if spec.args is EACH else spec.args  # it is told by identity, which a pickle does not keep
+        order = cloudpickle.dumps((spec.func, args, spec.kwargs, list(inputs)))
         process = self._start()
         assert process.stdin is not None and process.stdout is not None
         try:

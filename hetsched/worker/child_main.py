@@ -34,10 +34,7 @@ def main() -> None:
 def _answer(order: bytes) -> bytes:
     try:
         func, args, kwargs, inputs = cloudpickle.loads(order)
-        spec = TaskSpec(None, func, args, kwargs)
-        # By identity EACH would not survive the trip.
-        if args and args == EACH:
-            spec.args = EACH
+        spec = TaskSpec(None, func, EACH if args is None else args, kwargs)
         return bytes(cloudpickle.dumps((True, spec(inputs))))
     except BaseException as error:  # user code: whatever it raises is the task's outcome
         return _pack_error(error)

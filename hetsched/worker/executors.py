@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from pathlib import Path
 from queue import SimpleQueue
 from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from hetsched.core.types import EACH, Outcome, TaskId
+from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
 from hetsched.errors import TaskCancelled
 from hetsched.gpu.devices import bind_device
 
 from .child import ChildProcess
+from .context import InContext
 from .current import RunningBatch, enter, leave
 from .sizes import FIXED
 
@@ -169,7 +170,7 @@ class Executor:
                 continue
             try:
                 if child is not None:
-                    value = child.call(spec, inputs)
+                    value = in_child(child, spec, inputs)
                 elif spec.args is EACH:
                     value = spec.func(*inputs)
                 else:
@@ -204,6 +205,17 @@ class Executor:
         error.__traceback__ = _user_part(error.__traceback__)
         failure = Failure(error, self.name, threading.current_thread().name)
         return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
+
+
+def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
+    """Run a task in a child process; a function that has something to do around the call in this one may do it."""
+    func = spec.func
+    if isinstance(func, InContext):
+        func = func.__wrapped__
+    around = getattr(type(func), "around", None)
+    if around is None:
+        return child.call(spec, inputs)
+    return around(func, child.call, inputs)
 
 
 _OURS = str(Path(__file__).parents[1])

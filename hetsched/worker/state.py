@@ -119,7 +119,7 @@ class WorkerState:
                 job.phase = _WAITING
             else:
                 job.phase = _READY
-                lanes[job.executor].ready.push(job)
+                lanes[job.executor].ready.add(job)
         # The scheduler takes them to be here, and they were dropped in the meantime.
         lost = [i for i in places if jobs[i].phase is _ABSENT and not self._fetcher.expects(i)]
         if lost:
@@ -250,7 +250,7 @@ class WorkerState:
             if not job.dependents:
                 del self.jobs[job.id]
         lost = {**self._missed(batch, event), **dict.fromkeys(untold)}
-        self._put_back(batch, event.left)
+        self._put_back(batch, reversed(event.left))
         if lost:
             self._lose(list(lost), out)
         if drop:
@@ -273,7 +273,7 @@ class WorkerState:
         jobs = self.jobs
         in_batch = batch.jobs
         lanes = self.lanes
-        for task, _, start, stop, _, _ in event.done:
+        for task, _, start, stop, nbytes, _ in event.done:
             job = in_batch.pop(task)
             if job.phase is not _QUEUED:
                 if task not in jobs:  # cancelled while it ran, and not ordered anew
@@ -282,10 +282,14 @@ class WorkerState:
             job.phase = _HELD
             kind = job.kind
             seconds = kind.seconds
-            kind.seconds = stop - start if seconds < 0.0 else seconds + 0.2 * (stop - start - seconds)
+            if seconds < 0.0:
+                kind.seconds, kind.nbytes = stop - start, nbytes
+            else:
+                kind.seconds = seconds + 0.2 * (stop - start - seconds)
+                kind.nbytes += 0.2 * (nbytes - kind.nbytes)
             dependents = job.dependents
             if dependents:
-                for d in dependents:
+                for d in reversed(dependents):  # by rank, so that the first is on top of the stack
                     d.waiting -= 1
                     if not d.waiting and d.phase is _WAITING:
                         d.phase = _READY

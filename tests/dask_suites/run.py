@@ -17,7 +17,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from compare import Outcomes, baseline_path, deviates, judge, read_baseline, read_known, write_baseline
@@ -74,8 +76,9 @@ def slow(theirs: Outcomes) -> dict[str, float]:
     return {test: 10 * outcome.seconds for test, outcome in theirs.items() if outcome.seconds > 5.0}
 
 
-def run_all(requests: dict[Unit, Request], jobs: int) -> Results:
-    """Run each unit, a few at a time, and say when each is through."""
+def run_all(requests: dict[Unit, Request], jobs: int, keep: Callable[[Outcomes], object] = len) -> Results:
+    """Run each unit, a few at a time, say when each is through, and have its outcomes kept."""
+    one = threading.Lock()
 
     def run(unit: Unit) -> Outcomes:
         begin = time.monotonic()
@@ -84,6 +87,8 @@ def run_all(requests: dict[Unit, Request], jobs: int) -> Results:
         kind = requests[unit].target or "unmodified"
         seconds = time.monotonic() - begin
         print(f"  {unit.name:14} {kind:20} {len(outcomes):5} tests {bad:4} not passed {seconds:5.0f} s", flush=True)
+        with one:
+            keep(outcomes)
         return outcomes
 
     with ThreadPoolExecutor(jobs) as pool:
@@ -99,9 +104,14 @@ def baseline(ours: Results, request: Request, options: argparse.Namespace) -> Ou
     path = baseline_path()
     kept = {} if options.fresh else read_baseline(path)
     missing = {unit: tuple(test for test in outcomes if test not in kept) for unit, outcomes in ours.items()}
-    for outcomes in run_all({u: request._replace(only=m) for u, m in missing.items() if m}, options.jobs).values():
+
+    def keep(outcomes: Outcomes) -> None:
+        write_baseline(path, read_baseline(path) | outcomes)
+
+    for outcomes in run_all(
+        {u: request._replace(only=m) for u, m in missing.items() if m}, options.jobs, keep
+    ).values():
         kept |= outcomes
-    write_baseline(path, (read_baseline(path) | kept) if options.fresh else kept)
     return kept
 
 
