@@ -88,8 +88,8 @@ class Reader:
         if found:
             self._found = combine(self._found, found) if self._found else found
 
-    def _put(self, func: Any, args: list[Any], kwargs: dict[str, Any] | None, deps: dict[int, Ref]) -> None:
-        """Write down the task being read."""
+    def _put(self, func: Any, args: list[Any], kwargs: dict[str, Any] | None, deps: dict[int, Ref], refs: int) -> None:
+        """Write down the task being read; ``refs`` of its arguments are Refs."""
         draft = self.draft
         if type(func) in _CARRIERS:
             self._carried(func)
@@ -98,7 +98,7 @@ class Reader:
         draft.funcs.append(func)
         draft.deps.append(tuple(deps))
         # Refs come in the order of first use, so as many as there are dependencies are each of them once.
-        if deps and len(args) == len(deps) and not kwargs and all(type(arg) is Ref for arg in args):
+        if deps and refs == len(args) == len(deps) and not kwargs:
             draft.args.append(EACH)
         else:
             draft.args.append(tuple(args))
@@ -125,6 +125,7 @@ class Reader:
         """Read the commonest form, a tuple of a function and plain arguments; anything else goes to the builder."""
         deps: dict[int, Ref] = {}
         args: list[Any] = []
+        refs = 0
         numbers = self.keys.numbers
         find = self.keys.find
         only_list = len(raw) == 2 and type(raw[1]) is list
@@ -143,6 +144,8 @@ class Reader:
                     ref = deps.get(number)
                     if ref is None:
                         ref = self._refer(arg, number, deps)
+                        refs -= type(ref) is not Ref
+                    refs += 1
                     args.append(ref)
                     continue
                 if kind is tuple:
@@ -153,11 +156,11 @@ class Reader:
                 self._carried(arg)
             args.append(arg)
         if not only_list:
-            self._put(raw[0], args, None, deps)
-        elif deps and len(args) == len(deps) and all(type(arg) is Ref for arg in args):
+            self._put(raw[0], args, None, deps, refs)
+        elif deps and refs == len(args) == len(deps):
             if type(raw[0]) in _CARRIERS:
                 self._carried(raw[0])
-            self._put(OnList(raw[0]), args, None, deps)
+            self._put(OnList(raw[0]), args, None, deps, refs)
         else:
             self._found = None
             self._read_nested(raw, True, {})
@@ -208,7 +211,7 @@ class Reader:
         if kwargs:
             named = dict(zip(kwargs, given[len(args) :], strict=True))
             del given[len(args) :]
-        self._put(node.func, given, named, deps)
+        self._put(node.func, given, named, deps, sum(type(arg) is Ref for arg in given))
         return None
 
     # Fused tasks
@@ -233,7 +236,7 @@ class Reader:
         func, args, kwargs = plan
         if args is not EACH:
             outer, kwargs = _replace(args, kwargs, outer)
-        self._put(func, outer, kwargs, deps)
+        self._put(func, outer, kwargs, deps, sum(type(arg) is Ref for arg in outer))
         return None
 
     def _read_whole(self, plan: Link, refs: Sequence[Any]) -> None:

@@ -55,6 +55,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     room: float = BATCH_BYTES
     left: dict[Job, int] = {}
     soon: list[Job] = []
+    queued = ready.first() if share else None
     while True:
         job.phase = _QUEUED
         jobs.append(job)
@@ -69,21 +70,20 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
                 left[d] = waiting
             elif d.executor == executor and d.resources == resources and d.phase is _WAITING:
                 soon.append(d)
-        queued = ready.first() if share else None
         if soon and (queued is None or soon[-1].level <= queued.level):
             job = soon[-1]
-            queued = None
         elif queued is not None and queued.resources == resources:
             job = queued
         else:
             return jobs
         if not 0.0 <= job.kind.seconds <= budget or job.kind.nbytes > room:
             return jobs  # it does not fit: a batch of its own, now or when its inputs are really there
-        if queued is None:
+        if job is not queued:
             soon.pop()
         else:
             ready.pop(queued)
             share -= 1
+            queued = ready.first() if share else None
 
 
 def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[Item]:
