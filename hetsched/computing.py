@@ -12,7 +12,6 @@ from time import perf_counter
 from typing import Any
 
 import dask
-from dask._task_spec import DataNode
 from dask.base import get_annotations
 from dask.callbacks import Callback, local_callbacks
 from dask.sizeof import sizeof
@@ -23,7 +22,6 @@ from hetsched.core.types import Key
 from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
-from hetsched.graph.materialise import materialise
 from hetsched.outcome import run, values_of
 from hetsched.report import Report, remember
 from hetsched.watch import Watch
@@ -70,22 +68,25 @@ def get(
     """
     if kwargs:
         _warn_of_unknown(kwargs)
-    cpus = _slots(num_workers)
+    cpus = _slots(num_workers, kwargs.get("pool"))
     settings = dask.config.config
     rerun = settings.get("rerun_exceptions_locally") if rerun_exceptions_locally is None else rerun_exceptions_locally
     cache = settings.get("cache") if cache is None else cache
     started = perf_counter()
     cluster = embedded()
-    graph = dsk if cache is None else known(dsk, cache)
     if callbacks is None and not Callback.active and not rerun:
-        built = build(graph, keys, get_annotations(), annotations)
+        built = build(dsk, keys, get_annotations(), annotations, cache)
         _warn_of_pretending(cluster, built)
+        if cache is not None:
+            cache.update(built.literals)
         call = run(cluster, built, cpus)
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:
-            built = build(graph, keys, get_annotations(), annotations)
+            built = build(dsk, keys, get_annotations(), annotations, cache)
             _warn_of_pretending(cluster, built)
+            if cache is not None:
+                cache.update(built.literals)
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
     remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
     if cache is not None:
@@ -100,8 +101,13 @@ def _warn_of_unknown(options: Mapping[str, Any]) -> None:
         warnings.warn(f"hetsched.get does not know these options, they have no effect: {names}", stacklevel=3)
 
 
-def _slots(num_workers: Any) -> int | None:
-    given = dask.config.config.get("num_workers") if num_workers is None else num_workers
+def _slots(num_workers: Any, pool: Any) -> int | None:
+    """How many CPU tasks may run at once: as asked for, or as many as a pool that other schedulers would use has."""
+    settings = dask.config.config
+    given = settings.get("num_workers") if num_workers is None else num_workers
+    if given is None:
+        pool = settings.get("pool") if pool is None else pool
+        given = getattr(pool, "_max_workers", None) or getattr(pool, "_processes", None)
     if given is None:
         return None
     slots = operator.index(given)
@@ -111,15 +117,20 @@ def _slots(num_workers: Any) -> int | None:
 
 
 def _shaped(keys: Any, values: Mapping[Key, Any]) -> Any:
-    if type(keys) is list:
+    if isinstance(keys, list):
         return tuple(_shaped(key, values) for key in keys)
     return values[keys]
 
 
-def known(dsk: Any, cache: Mapping[Key, Any]) -> dict[Key, Any]:
-    """Put values that are known already into a graph, in place of the tasks that make them."""
-    return {**materialise(dsk).graph, **{key: DataNode(key, value) for key, value in cache.items()}}
+def _shorten_tracebacks() -> None:
+    """Add our own frames to those that dask leaves out of tracebacks."""
+    patterns = dask.config.get("admin.traceback.shorten", None)
+    if isinstance(patterns, list) and _OUR_FRAMES not in patterns:
+        patterns.append(_OUR_FRAMES)
 
+
+_OUR_FRAMES = r"hetsched[\\\/](computing|outcome|watch|embedded)\.py"
+_shorten_tracebacks()
 
 _pretending_told = False
 

@@ -32,10 +32,13 @@ from hetsched.worker.current import current_batch
 from hetsched.worker.engine import Engine
 from hetsched.worker.sizes import Measure
 
-__all__ = ["WORKER", "Call", "Embedded", "Run"]
+__all__ = ["LOOK_SECONDS", "WORKER", "Call", "Embedded", "Run"]
 
 WORKER = "embedded"
 """The name of the one worker."""
+
+LOOK_SECONDS = 0.5
+"""How often a thread that waits looks up."""
 
 _CLIENT = "here"
 
@@ -61,7 +64,7 @@ class Call:
         self.crash: BaseException | None = None
         self.base = 0
         self.runs: list[Run] = []
-        """What ran while this call was on, that of other calls included."""
+        """What ran of this call."""
         self._follow = follow
         self._wanted = wanted
         self._over = threading.Lock()
@@ -73,8 +76,9 @@ class Call:
         """Block until the results are there or cannot be had; an exception such as KeyboardInterrupt passes through."""
         if self._follow is not None:
             self._follow(self)
-        if not self._is_over:
-            self._over.acquire()
+        # In turns: a signal that comes just before an endless wait would not be looked at until its end.
+        while not self._is_over and not self._over.acquire(timeout=LOOK_SECONDS):
+            pass
 
     def finished(self) -> bool:
         """Tell whether it is over."""
@@ -277,9 +281,7 @@ class Embedded:
 
     def _feed(self, event: Event, garbage: list[Any]) -> None:
         if isinstance(event, TasksFinished):
-            run = Run(event.executor, event.outcomes)
-            for call in self._calls.values():
-                call.runs.append(run)
+            self._record(event)
         elif isinstance(event, GraphCancelled):
             self._calls.pop(event.graph, None)
         for command in self._scheduler.handle(event, perf_counter()):
@@ -292,6 +294,15 @@ class Embedded:
                     self._finish(command.graph, command)
                 case _:
                     assert_never(command)
+
+    def _record(self, event: TasksFinished) -> None:
+        """Give each call what ran of its own."""
+        alone = len(self._calls) == 1
+        for call in self._calls.values():
+            end = call.base + call.count
+            outcomes = event.outcomes if alone else [o for o in event.outcomes if call.base <= o[0] < end]
+            if outcomes:
+                call.runs.append(Run(event.executor, outcomes))
 
     def _keys_ready(self, command: KeysReady) -> None:
         call = self._calls.get(command.graph)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
+from dask._task_spec import convert_legacy_graph
+
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
-from hetsched.embedded import Call, Embedded
+from hetsched.embedded import LOOK_SECONDS, Call, Embedded
 from hetsched.graph.build import Built
 from hetsched.outcome import run, values_of
 
@@ -49,9 +51,9 @@ class _Watched:
         told.put(_Started(self.key))
         try:
             value = call(self.spec, inputs)
-        except BaseException:
+        except BaseException as error:
             if self.watch.rerun:
-                self.watch.broken[self.key] = (self.spec, inputs)
+                self.watch.broken.append((error, self.spec, inputs))
             raise
         told.put(_Ended(self.key, value, threading.get_ident()))
         return value
@@ -65,7 +67,7 @@ class Watch:
         self.callbacks = list(callbacks)
         self.rerun = rerun
         self.told: SimpleQueue[_Started | _Ended | None] = SimpleQueue()
-        self.broken: dict[Key, tuple[TaskSpec, Any]] = {}
+        self.broken: list[tuple[BaseException, TaskSpec, Any]] = []
         self._graph: dict[Key, Any] = {}
         self._state: dict[str, Any] = {}
 
@@ -74,12 +76,13 @@ class Watch:
         started = []
         succeeded = False
         try:
-            self._graph = {spec.key: spec for spec in self.built.tasks}
+            shown = self._show()
+            self._graph = dict(shown)
             for callback in self.callbacks:
                 if callback[0]:
                     callback[0](self._graph)
                 started.append(callback)
-            built = self._with_changes()
+            built = self._with_changes(shown)
             self._state = _start_state(built)
             for callback in self.callbacks:
                 if callback[1]:
@@ -87,9 +90,11 @@ class Watch:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
                 call = run(cluster, built._replace(tasks=watched), cpus, self._follow)
-            except Exception:
-                self._run_again()
+            except Exception as error:
+                self._run_again(error)
                 raise
+            finally:
+                self.broken.clear()
             succeeded = True
             return call, values_of(built, call)
         finally:
@@ -100,19 +105,35 @@ class Watch:
     def _wrap(self, spec: TaskSpec) -> TaskSpec:
         return TaskSpec(spec.key, _Watched(spec, self), EACH, None, spec.dependencies, spec.annotations)
 
-    def _run_again(self) -> None:
-        """Run the task that failed in this thread, so that a debugger stops where it fails."""
-        for spec, inputs in list(self.broken.values())[:1]:
-            spec(inputs)
+    def _run_again(self, error: BaseException) -> None:
+        """Run the task that raised this again in this thread, so that a debugger stops where it fails."""
+        for raised, spec, inputs in self.broken:
+            if raised is error:
+                spec(inputs)
+                return
 
-    def _with_changes(self) -> Built:
+    def _show(self) -> dict[Key, Any]:
+        """The graph as callbacks expect it: dask's nodes, of the tasks that will run and the values they read."""
+        source = self.built.source
+        wanted = [*(spec.key for spec in self.built.tasks), *self.built.literals]
+        nodes = convert_legacy_graph({key: source[key] for key in wanted if key in source}, all_keys=set(source))
+        return {**{spec.key: spec for spec in self.built.tasks}, **nodes}
+
+    def _with_changes(self, shown: dict[Key, Any]) -> Built:
         """Take up the values that callbacks (dask's opportunistic cache) put in place of tasks."""
         known = {
             place: self._graph[spec.key]
             for place, spec in enumerate(self.built.tasks)
-            if self._graph.get(spec.key) is not spec
+            if spec.key in self._graph and self._graph[spec.key] is not shown[spec.key]
         }
         return _with_known(self.built, known) if known else self.built
+
+    def _next(self) -> _Started | _Ended | None:
+        while True:
+            try:
+                return self.told.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
 
     def _follow(self, call: Call) -> None:
         """Call the callbacks until the call is over."""
@@ -120,7 +141,7 @@ class Watch:
         before = [callback[2] for callback in self.callbacks if callback[2]]
         after = [callback[3] for callback in self.callbacks if callback[3]]
         state, graph = self._state, self._graph
-        while (event := self.told.get()) is not None:
+        while (event := self._next()) is not None:
             key = event.key
             if isinstance(event, _Started):
                 if key in state["ready"]:
@@ -150,7 +171,7 @@ def _with_known(built: Built, known: dict[int, Any]) -> Built:
         tasks.append(_without(built.tasks[place], known, moved))
     places = {key: moved[place] for key, place in built.places.items() if place in moved}
     values = {key: known[place] for key, place in built.places.items() if place in known}
-    return Built(tasks, places, {**built.values, **values})
+    return built._replace(tasks=tasks, places=places, values={**built.values, **values})
 
 
 def _without(spec: TaskSpec, known: dict[int, Any], moved: dict[int, int]) -> TaskSpec:
@@ -176,7 +197,7 @@ def _start_state(built: Built) -> dict[str, Any]:
         "dependents": dependents,
         "waiting": {key: set(inputs) for key, inputs in dependencies.items() if inputs},
         "waiting_data": {key: set(readers) for key, readers in dependents.items()},
-        "cache": dict(built.values),
+        "cache": dict(built.literals),
         "ready": [key for key in reversed(keys) if not dependencies[key]],
         "running": set(),
         "finished": set(),

@@ -180,7 +180,10 @@ def test_the_opportunistic_cache():
 
     with Cache(1e8):
         assert hetsched.get({"slow": (costly, 1), "a": (inc, "slow")}, "a") == 3
-        assert hetsched.get({"slow": (costly, 1), "b": (inc, "slow"), "c": (sum, ["b", "slow"])}, ["c", "slow"]) == (5, 2)
+        assert hetsched.get({"slow": (costly, 1), "b": (inc, "slow"), "c": (sum, ["b", "slow"])}, ["c", "slow"]) == (
+            5,
+            2,
+        )
         assert hetsched.get({"slow": (costly, 1)}, "slow") == 2
     assert ran == [1]
 

@@ -109,7 +109,7 @@ FLOORS = (
 )
 # What single rooms may import beside what their floor may.
 THIRD_PARTY = {
-    "graph": {"dask", "cloudpickle", "numpy"},
+    "graph": {"dask", "cloudpickle", "numpy", "toolz"},
     "annotating": {"dask"},
     "annotated_callable": {"dask"},
     "computing": {"dask"},

@@ -88,7 +88,13 @@ def test_only_what_is_needed_runs_and_once():
         ran.append(name)
         return name
 
-    dsk = {"a": (note, "a!"), "b": (note, "b!", "a"), "c": (note, "c!", "a", "b", "b"), "d": (note, "d!", "c"), "e": (1 .__truediv__, 0)}
+    dsk = {
+        "a": (note, "a!"),
+        "b": (note, "b!", "a"),
+        "c": (note, "c!", "a", "b", "b"),
+        "d": (note, "d!", "c"),
+        "e": ((1).__truediv__, 0),
+    }
     assert hetsched.get(dsk, ["c", "b", "c"]) == ("c!", "b!", "c!")
     assert sorted(ran) == ["a!", "b!", "c!"]
 
@@ -100,7 +106,7 @@ def test_set_in_the_configuration():
     with dask.config.set(scheduler=hetsched.get):
         assert int(da.arange(6, chunks=2).sum()) == 15
         assert db.range(4, 2).map(inc).compute() == [1, 2, 3, 4]
-        assert [row.worker for row in hetsched.last_report()][0] == "embedded"
+        assert next(iter(hetsched.last_report())).worker == "embedded"
         assert da.arange(6, chunks=2).persist().sum().compute() == 15
 
 
@@ -287,7 +293,9 @@ def test_memory_is_freed_after_success(alive):
     assert alive() == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"callbacks": [(None,) * 5]}, {"rerun_exceptions_locally": True}, {"num_workers": 1}])
+@pytest.mark.parametrize(
+    "options", [{}, {"callbacks": [(None,) * 5]}, {"rerun_exceptions_locally": True}, {"num_workers": 1}]
+)
 def test_memory_is_freed_after_an_error(alive, options):
     def fail(*args):
         raise ValueError(len(args))
@@ -330,14 +338,17 @@ def test_nothing_is_left_in_the_cluster():
 
 def test_the_random_state_of_the_program_is_left_alone():
     random.seed(7)
-    np.random.seed(7)  # noqa: NPY002
-    want = random.random(), np.random.rand()  # noqa: NPY002
+    np.random.seed(7)
+    want = random.random(), np.random.rand()
     random.seed(7)
-    np.random.seed(7)  # noqa: NPY002
+    np.random.seed(7)
     objects = np.array(["x", None] * 500, dtype=object)
-    dsk = {("l", i): (list, range(100)) for i in range(3)} | {"d": (lambda: {i: i for i in range(99)},), "o": (objects.copy,)}
+    dsk = {("l", i): (list, range(100)) for i in range(3)} | {
+        "d": (lambda: {i: i for i in range(99)},),
+        "o": (objects.copy,),
+    }
     hetsched.get(dsk, list(dsk))
-    assert (random.random(), np.random.rand()) == want  # noqa: NPY002
+    assert (random.random(), np.random.rand()) == want
 
 
 # Retries

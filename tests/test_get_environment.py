@@ -365,17 +365,22 @@ def test_a_program_ends_while_idle():
 
 @pytest.mark.parametrize("executor", ["cpu", "gpu", "io"])
 def test_a_program_ends_while_tasks_run(executor):
-    code = BEGIN + f"""
+    code = (
+        BEGIN
+        + f"""
 graph = {{("x", i): (nap_long, i) for i in range(20)}}
 in_thread(lambda: get(graph, list(graph), annotations={{"x": {{"executor": "{executor}"}}}}))
 started.wait(30)
 print("end")
 """
+    )
     assert run_script(code, "-W", "ignore:no GPU").stdout == "end\n"
 
 
 def test_a_program_ends_while_a_child_process_runs_a_task():
-    code = BEGIN + """
+    code = (
+        BEGIN
+        + """
 def mark_and_nap(path):
     import time
     open(path, "w").close()
@@ -389,11 +394,14 @@ in_thread(run)
 open(folder + "/f").close()  # waits until the task has opened it too
 print("end")
 """
+    )
     assert run_script(code).stdout == "end\n"
 
 
 def test_a_task_that_ends_after_the_cluster_was_closed_says_nothing():
-    code = BEGIN + """
+    code = (
+        BEGIN
+        + """
 import hetsched.computing as computing
 in_thread(lambda: get({"a": (nap,), "b": (len, ["a"])}, "b"))
 started.wait(30)
@@ -404,6 +412,7 @@ for thread in threading.enumerate():
         thread.join(5)
 print("end")
 """
+    )
     assert run_script(code).stdout == "end\n"
 
 
@@ -427,13 +436,17 @@ except KeyboardInterrupt:
     ["{}", "{'num_workers': 3}", "{'callbacks': [(None,) * 5]}", "{'annotations': {'x': {'executor': 'gpu'}}}"],
 )
 def test_ctrl_c(options):
-    code = BEGIN + """
+    code = (
+        BEGIN
+        + """
 count = []
 def work(i):
     count.append(i)
     nap()
 graph = {("x", i): (work, i) for i in range(500)}
-""" + CTRL_C.format(graph="graph", keys="list(graph)", options=options) + f"""
+"""
+        + CTRL_C.format(graph="graph", keys="list(graph)", options=options)
+        + f"""
 assert get({{"a": (len, "io")}}, "a", annotations={{"a": {{"executor": "io"}}}}) == 2
 before = len(count)
 release.set()
@@ -441,11 +454,14 @@ options = {options}
 options.pop("annotations", None)
 print(get({{("y", i): (len, "after") for i in range(50)}}, ("y", 9), **options), len(count) == before < 500)
 """
+    )
     assert run_script(code, "-W", "ignore:no GPU").stdout == "interrupted 5 True\n"
 
 
 def test_ctrl_c_while_fused_tasks_run():
-    code = BEGIN + """
+    code = (
+        BEGIN
+        + """
 from dask._task_spec import Task, TaskRef
 ran = []
 gone = threading.Event()
@@ -456,16 +472,21 @@ def first():
     nap()
     return Value()
 fused = Task.fuse(Task("a", first), Task("b", ran.append, TaskRef("a")))
-""" + CTRL_C.format(graph='{"b": fused}', keys='"b"', options="{}") + """
+"""
+        + CTRL_C.format(graph='{"b": fused}', keys='"b"', options="{}")
+        + """
 assert get({"a": (len, "io")}, "a", annotations={"a": {"executor": "io"}}) == 2
 release.set()
 assert gone.wait(30)
 print(ran)
 """
+    )
     assert run_script(code).stdout == "interrupted []\n"
 
 
-CHILD = BEGIN + """
+CHILD = (
+    BEGIN
+    + """
 import tempfile
 fifo = tempfile.mkdtemp() + "/fifo"
 os.mkfifo(fifo)
@@ -480,22 +501,29 @@ def interrupt():
     INTERRUPT
 os.setpgrp()
 """
+)
 
 
 @pytest.mark.parametrize("how", ["os.killpg(0, signal.SIGINT)", "os.kill(os.getpid(), signal.SIGINT)"])
 def test_ctrl_c_ends_a_task_in_a_child_process(how):
     """It can be stopped, so it is; a terminal's Ctrl-C reaches the child too, which says nothing about it."""
     interrupted = CTRL_C.format(graph='{"x": (opens_and_naps, fifo)}', keys='"x"', options="process")
-    code = CHILD.replace("INTERRUPT", how) + interrupted + """
+    code = (
+        CHILD.replace("INTERRUPT", how)
+        + interrupted
+        + """
 began = time.monotonic()
 reader.read()  # ends when the child has
 print("gone", get({"x": (len, "after")}, "x", **process), time.monotonic() - began < 15)
 """
+    )
     assert run_script(code).stdout == "interrupted gone 5 True\n"
 
 
 def test_ctrl_c_while_a_child_process_is_idle():
-    code = CHILD + """
+    code = (
+        CHILD
+        + """
 print(get({"x": (len, "first")}, "x", **process))
 try:
     os.killpg(0, signal.SIGINT)
@@ -504,6 +532,7 @@ except KeyboardInterrupt:
     print("interrupted")
 print(get({"x": (len, "after")}, "x", **process))
 """
+    )
     assert run_script(code).stdout == "5\ninterrupted\n5\n"
 
 

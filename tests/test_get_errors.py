@@ -108,13 +108,35 @@ class Oddly(Exception):
 
 
 ERRORS = [
-    ValueError("v"), KeyError("k"), KeyError(), OSError(2, "no", "file"), Picky("r", value=3), Landmine("l"), Mute(),
-    Empty("e"), StopIteration(4), StopAsyncIteration(), GeneratorExit("g"), KeyboardInterrupt("k"), SystemExit(3), Own("o"),
-    asyncio.CancelledError("c"), RecursionError("r"), MemoryError("m"), AssertionError(), ZeroDivisionError(),
-    UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), hetsched.errors.TaskCancelled("mine"), Oddly("odd"),
-    Frozen(3), Sealed("s"), Hidden("h"), ExceptionGroup("many", [ValueError("a"), TypeError("b")]), ExceptionGroup("one", [ValueError()]),
+    ValueError("v"),
+    KeyError("k"),
+    KeyError(),
+    OSError(2, "no", "file"),
+    Picky("r", value=3),
+    Landmine("l"),
+    Mute(),
+    Empty("e"),
+    StopIteration(4),
+    StopAsyncIteration(),
+    GeneratorExit("g"),
+    KeyboardInterrupt("k"),
+    SystemExit(3),
+    Own("o"),
+    asyncio.CancelledError("c"),
+    RecursionError("r"),
+    MemoryError("m"),
+    AssertionError(),
+    ZeroDivisionError(),
+    UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"),
+    hetsched.errors.TaskCancelled("mine"),
+    Oddly("odd"),
+    Frozen(3),
+    Sealed("s"),
+    Hidden("h"),
+    ExceptionGroup("many", [ValueError("a"), TypeError("b")]),
+    ExceptionGroup("one", [ValueError()]),
     BaseExceptionGroup("base", [KeyboardInterrupt()]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda e: type(e).__name__)
@@ -170,7 +192,11 @@ def fails(x):
 
 def test_the_note_names_the_task_and_where_it_ran():
     with pytest.raises(ValueError, match="bad value") as caught:
-        hetsched.get({"a": (inc, 1), ("b", 0): (fails, "a")}, [("b", 0)], annotations={"b": {"executor": "io", "provenance": "here.py:3"}})
+        hetsched.get(
+            {"a": (inc, 1), ("b", 0): (fails, "a")},
+            [("b", 0)],
+            annotations={"b": {"executor": "io", "provenance": "here.py:3"}},
+        )
     (note,) = caught.value.__notes__
     line = fails.__code__.co_firstlineno
     assert note.startswith(
@@ -218,7 +244,9 @@ def _array():
         lambda: hetsched.get({"a": (inc, 1), "b": (deep, ["a", 1])}, "b"),
         lambda: hetsched.get({"a": (inc, 1), "b": (inc, (deep, "a"))}, "b"),
         lambda: hetsched.get({"a": Task("a", inc, 1), "b": Task("b", deep, x=TaskRef("a"))}, "b"),
-        lambda: hetsched.get({"c": Task.fuse(Task("a", inc, 1), Task("b", deep, TaskRef("a")), Task("c", inc, TaskRef("b")))}, "c"),
+        lambda: hetsched.get(
+            {"c": Task.fuse(Task("a", inc, 1), Task("b", deep, TaskRef("a")), Task("c", inc, TaskRef("b")))}, "c"
+        ),
         lambda: hetsched.get({"b": (hetsched.task(deep, retries=0), 1)}, "b"),
         lambda: hetsched.get({"b": (deep, 1)}, "b", annotations={"b": {"retries": 1}}),
         lambda: hetsched.get({"b": (deep, 1)}, "b", annotations={"b": {"executor": "gpu"}}),
@@ -227,7 +255,7 @@ def _array():
         lambda: (_array() + 1).sum().compute(scheduler=hetsched.get),
         lambda: dask.annotate(priority=1)(lambda: (_array() + 1).sum())().compute(scheduler=hetsched.get),
     ],
-)  # fmt: skip
+)
 def test_the_traceback_leads_from_the_call_to_the_users_function(call):
     with pytest.raises(ValueError, match="deep") as caught:
         call()
@@ -288,7 +316,9 @@ def test_after_errors_everything_works_on():
         dsk = {("bad", i): (fails, i) for i in range(8)} | {("ok", i): (inc, i) for i in range(8)}
         with pytest.raises(ValueError, match="bad value"):
             hetsched.get(dsk, list(dsk))
-        assert hetsched.get({("ok", i): (inc, i) for i in range(8)}, [("ok", i) for i in range(8)]) == tuple(range(1, 9))
+        assert hetsched.get({("ok", i): (inc, i) for i in range(8)}, [("ok", i) for i in range(8)]) == tuple(
+            range(1, 9)
+        )
 
 
 def test_the_stack_of_a_task_runs_out():
@@ -343,7 +373,7 @@ class Strange:
     "make",
     [lambda: UnhashableKind("U", (), {})(), lambda: RaisingKind("R", (), {})(), Sized, Endless, Proxy, Strange],
     ids=["unhashable type", "type that raises", "sized", "endless", "proxy", "strange"],
-)  # fmt: skip
+)
 def test_values_that_fight_back(make):
     value = make()
     box = [value]
@@ -402,7 +432,9 @@ def test_it_is_the_task_that_failed_which_is_run_again():
         raise ValueError(x)
 
     with pytest.raises(ValueError, match="1"):
-        hetsched.get({"a": (flaky, 1), "b": (bad, "a")}, "b", rerun_exceptions_locally=True, annotations={"a": {"retries": 1}})
+        hetsched.get(
+            {"a": (flaky, 1), "b": (bad, "a")}, "b", rerun_exceptions_locally=True, annotations={"a": {"retries": 1}}
+        )
     assert ran == ["flaky", "flaky", "bad", "bad"]
 
 

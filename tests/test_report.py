@@ -100,7 +100,9 @@ def test_each_thread_has_its_own():
     seen = {}
 
     def call(name):
-        hetsched.get({name: (both.wait, 20), f"{name}2": (inc, name)}, f"{name}2", annotations={name: {"executor": "io"}})
+        hetsched.get(
+            {name: (both.wait, 20), f"{name}2": (inc, name)}, f"{name}2", annotations={name: {"executor": "io"}}
+        )
         both.wait(20)
         seen[name] = [row.key for row in hetsched.last_report()]
 

@@ -8,10 +8,13 @@ from typing import Any
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
-__all__ = ["Needs", "level_of", "rank_of"]
+__all__ = ["DEEPER", "Needs", "level_of", "rank_of"]
 
 _ID_BITS = 44
 _URGENCY = 1 << 32
+
+DEEPER = 1 << 31
+"""Two levels that differ by more than this differ in urgency, whatever the priorities."""
 
 
 def rank_of(urgency: int, priority: float, task: TaskId) -> int:

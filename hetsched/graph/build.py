@@ -6,6 +6,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from dask._task_spec import DataNode
+
 from hetsched.core.annotations import combine, validate
 from hetsched.core.types import Key, TaskSpec, prefix_of
 from hetsched.errors import AnnotationError
@@ -26,6 +28,10 @@ class Built(NamedTuple):
     tasks: list[TaskSpec]
     places: dict[Key, int]
     values: dict[Key, Any]
+    source: Mapping[Key, Any] = {}
+    """The graph it was built of."""
+    literals: Mapping[Key, Any] = {}
+    """The values of all keys that no task makes, as far as they were spoken of."""
 
 
 def build(
@@ -33,29 +39,33 @@ def build(
     keys: Any,
     around: Mapping[str, Any] | None = None,
     by_key: Mapping[Key, Mapping[str, Any]] | None = None,
-    fuse: bool = True,
+    known: Mapping[Key, Any] | None = None,
 ) -> Built:
     """Read any form of graph.
 
     ``around`` are annotations for every task, overridden by a layer's, by a callable's, and by those that ``by_key``
-    gives to a key or to all keys of a prefix. Raises GraphError or AnnotationError as the graph deserves.
+    gives to a key or to all keys of a prefix. ``known`` are values that need not be made. Raises GraphError or
+    AnnotationError as the graph deserves.
     """
     requested = flat_keys(keys)
     material = materialise(dsk)
+    graph = material.graph
+    if known:
+        graph = {**graph, **{key: DataNode(key, value) for key, value in known.items()}}
     per_key = _PerKey(by_key) if by_key else None
     with collector_paused(len(material.graph)):
-        reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
+        reader = Reader(graph, _notes(validate(around) if around else {}, material.notes))
         numbers = reader.read(requested)
         draft = reader.draft
         if per_key is not None:
             per_key.apply(draft)
-        if fuse and material.fuse:
+        if material.fuse:
             draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
             numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
         tasks, place_of = draft.specs()
     places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
     values = {key: reader.keys.values[key] for key, n in numbers.items() if n < 0}
-    return Built(tasks, places, values)
+    return Built(tasks, places, values, graph, reader.keys.values)
 
 
 def _notes(

@@ -10,13 +10,26 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from dask._task_spec import Alias, DataNode, Dict, GraphNode, List, Set, Task, TaskRef, Tuple, convert_legacy_task
+from dask._task_spec import (
+    Alias,
+    DataNode,
+    Dict,
+    GraphNode,
+    List,
+    Set,
+    Task,
+    TaskRef,
+    Tuple,
+    _execute_subgraph,
+    convert_legacy_task,
+)
 from dask.utils import is_namedtuple_instance
 
-from hetsched.annotated_callable import annotations_of
-from hetsched.core.annotations import combine
 from hetsched.core.types import EACH, Key, Ref
 from hetsched.worker.plan import Link, OnList, Plan, Step, make_dict, make_list, make_set, make_tuple
+
+from .carried import carried
+from .inner import sort_inner
 
 __all__ = ["CONTAINERS", "KEY_TYPES", "Builder", "Made", "is_call"]
 
@@ -148,7 +161,9 @@ class Builder:
             return self._open_node(node) if isinstance(node, Task) else None
         return _Frame(_BUILTIN.get(kind) or partial(_construct, kind), list(obj), (), True, obj)
 
-    def _open_node(self, node: Task) -> _Frame:
+    def _open_node(self, node: Task) -> _Frame | None:
+        if node.func is _execute_subgraph:
+            return None
         container = _CONTAINERS.get(type(node))
         if container is not None:
             return _Frame(container, node.args, (), False, None)
@@ -159,7 +174,7 @@ class Builder:
             return False
         try:
             return obj in self._scope or obj in self._graph
-        except TypeError:
+        except Exception:  # a part of it may refuse to be hashed, in its own way
             return False
 
     def _leaf(self, obj: Any, legacy: bool) -> Any:
@@ -168,21 +183,31 @@ class Builder:
         if isinstance(obj, GraphNode):
             if isinstance(obj, Alias):
                 return self._reference(obj.target)
-            return obj.value if isinstance(obj, DataNode) else obj
-        if legacy and self._is_key(obj):
+            if isinstance(obj, Task):
+                return self._inline(obj)
+            if not isinstance(obj, DataNode):
+                return obj
+            obj = obj.value
+        elif legacy and self._is_key(obj):
             return self._reference(obj)
         self.carry(obj)
         return obj
 
+    def _inline(self, node: Task) -> Any:
+        """Read the graph inside of a fused task in the place where the task stands."""
+        inner, outkey, inkeys = node.args[:3]
+        outer = [self.read(ref, False) for ref in node.args[3:]]
+        around = self._scope
+        self._scope = {**around, **dict(zip(inkeys, outer, strict=True))}
+        for part in sort_inner(inner, outkey):
+            self._scope[part] = self.read(inner[part], False)
+        result = self._scope[outkey]
+        self._scope = around
+        return result
+
     def carry(self, obj: Any) -> None:
         """Take up the annotations of a callable."""
-        if callable(obj):
-            if isinstance(obj, partial):
-                for inner in (*obj.args, *obj.keywords.values()):
-                    self.carry(inner)
-            carried = annotations_of(obj)
-            if carried:
-                self.found = combine(self.found, carried) if self.found else carried
+        self.found = carried(obj, self.found)
 
     def _reference(self, key: Key) -> Any:
         if key in self._scope:
@@ -190,6 +215,11 @@ class Builder:
             return self.input(read.number) if type(read) is Made else read
         number = self._keys.resolve(key)
         return self._keys.values[key] if number < 0 else self.input(number)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether anything read so far has to be called."""
+        return bool(self._steps)
 
     def input(self, number: int) -> Ref:
         """Refer to the result of another task."""

@@ -120,7 +120,7 @@ class Keys:
         if isinstance(raw, KEY_TYPES) and not is_call(raw):
             try:
                 return (raw,) if raw in self._graph else None
-            except TypeError:
+            except Exception:  # a part of it may refuse to be hashed, in its own way
                 return None
         return None
 
@@ -134,7 +134,11 @@ class Keys:
         if isinstance(raw, CONTAINERS):
             if self._holds_reference(raw):
                 return self.add(key, Container(raw))
-            raw = Builder(self, self._graph, {}).read(raw, True)
+            builder = Builder(self, self._graph, {})
+            read = builder.read(raw, True)
+            if builder.has_steps:
+                return self.add(key, Container(raw))  # a named tuple is made by a call
+            raw = read
         self.values[key] = raw
         return VALUE
 
@@ -148,7 +152,7 @@ class Keys:
                 try:
                     if isinstance(item, KEY_TYPES) and item in self._graph:
                         return True
-                except TypeError:
+                except Exception:
                     pass
                 if isinstance(item, CONTAINERS):
                     stack.append(item)

@@ -8,6 +8,7 @@ mapping. So where there are any, only the optimisation that keeps layers is let 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ from hetsched.core.types import Key
 from .request import flat_keys
 
 __all__ = ["Material", "materialise"]
+
+_configuring = threading.RLock()
 
 _FUSED_BY_DASK = ("dask.array", "dask.bag")
 """The collections whose own optimisation fuses chains, and so has to be made up for where it was kept from it."""
@@ -71,7 +74,8 @@ def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLeve
     if not annotated and (not by_dask or not _is_array(optimizer)):
         return optimizer(hlg, keys), False
     # The first keeps the layers; the second keeps dask from merging layers whose annotations differ.
-    with dask.config.set({"optimization.fuse.active": False, "optimization.annotations.fuse": False}):
+    # dask's configuration is the process's: overlapping changes of it would not be undone in their order.
+    with _configuring, dask.config.set({"optimization.fuse.active": False, "optimization.annotations.fuse": False}):
         graph = optimizer(hlg, keys)
     if annotated and not isinstance(graph, HighLevelGraph):
         graph = hlg.cull(set(flat_keys(keys)))  # type: ignore[arg-type]  # dask says narrower than it takes

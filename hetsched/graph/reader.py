@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from types import MethodType
 from typing import Any, NamedTuple
 
 from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef, _execute_subgraph
 
-from hetsched.annotated_callable import AnnotatedCallable, annotations_of
 from hetsched.core.annotations import combine
 from hetsched.core.types import EACH, Key, Ref, prefix_of
-from hetsched.worker.plan import Link, OnList
+from hetsched.worker.plan import Link, OnList, OwnCall
 
 from .builder import KEY_TYPES, Builder, Made
+from .carried import CARRIERS, carried
 from .draft import Draft
 from .inner import sort_inner
 from .keys import VALUE, Container, Keys
@@ -84,14 +82,12 @@ class Reader:
             self.draft.notes[number] = note
 
     def _carried(self, func: Any) -> None:
-        found = annotations_of(func)
-        if found:
-            self._found = combine(self._found, found) if self._found else found
+        self._found = carried(func, self._found)
 
     def _put(self, func: Any, args: list[Any], kwargs: dict[str, Any] | None, deps: dict[int, Ref], refs: int) -> None:
         """Write down the task being read; ``refs`` of its arguments are Refs."""
         draft = self.draft
-        if type(func) in _CARRIERS:
+        if type(func) in CARRIERS:
             self._carried(func)
         if kwargs:
             draft.kwargs[len(draft.funcs)] = kwargs
@@ -138,7 +134,7 @@ class Reader:
                     number = numbers.get(arg)
                     if number is None:
                         number = find(arg)
-                except TypeError:
+                except Exception:  # a part of it may refuse to be hashed, in its own way
                     number = None
                 if number is not None:
                     ref = deps.get(number)
@@ -152,13 +148,13 @@ class Reader:
                     return self._read_nested(raw, True, {})
             elif isinstance(arg, _COMPOUND):
                 return self._read_nested(raw, True, {})
-            elif kind in _CARRIERS:
+            elif kind in CARRIERS:
                 self._carried(arg)
             args.append(arg)
         if not only_list:
             self._put(raw[0], args, None, deps, refs)
         elif deps and refs == len(args) == len(deps):
-            if type(raw[0]) in _CARRIERS:
+            if type(raw[0]) in CARRIERS:
                 self._carried(raw[0])
             self._put(OnList(raw[0]), args, None, deps, refs)
         else:
@@ -181,10 +177,12 @@ class Reader:
         ref = deps[number] = _REFS[count] if count < 64 else Ref(count)
         return ref
 
-    def _read_node(self, node: Task) -> None:
+    def _read_node(self, node: Task) -> None:  # noqa: C901 - hot
         """Read a task node; one with nodes for arguments goes to the builder, one that holds a graph is planned."""
         if node.func is _execute_subgraph:
             return self._read_subgraph(node)
+        if type(node).__call__ is not Task.__call__:
+            return self._read_own(node)
         args = node.args
         if len(args) == 1 and type(args[0]) is List:
             return self._read_nested(node, False, {})
@@ -204,7 +202,7 @@ class Reader:
             elif isinstance(arg, _NODES):
                 self._found = None
                 return self._read_nested(node, False, {})
-            if kind in _CARRIERS:
+            if type(arg) in CARRIERS:
                 self._carried(arg)
             given.append(arg)
         named = None
@@ -213,6 +211,13 @@ class Reader:
             del given[len(args) :]
         self._put(node.func, given, named, deps, sum(type(arg) is Ref for arg in given))
         return None
+
+    def _read_own(self, node: Task) -> None:
+        """Read a task of a class that runs itself in its own way, given the values of its dependencies by key."""
+        names = sorted(node.dependencies, key=str)
+        builder = self._builder({})
+        values = [builder.read(TaskRef(name), False) for name in names]
+        self._fill(builder, builder.step(OwnCall(node, names), values, None))
 
     # Fused tasks
 
@@ -236,7 +241,9 @@ class Reader:
         func, args, kwargs = plan
         if args is not EACH:
             outer, kwargs = _replace(args, kwargs, outer)
-        self._put(func, outer, kwargs, deps, sum(type(arg) is Ref for arg in outer))
+        # The plan's call may take the inputs in another order than that in which they are spoken of here.
+        in_order = args is EACH and all(type(ref) is Ref and ref.position == n for n, ref in enumerate(outer))
+        self._put(func, outer, kwargs, deps, len(outer) if in_order else 0)
         return None
 
     def _read_whole(self, plan: Link, refs: Sequence[Any]) -> None:
@@ -266,16 +273,33 @@ class Reader:
 
     def _split(self, inner: dict[Key, Any], parts: list[Key], outer: dict[Key, Any]) -> None:
         """Make a task of each part again, so that each keeps its own annotations."""
-        keys = self.keys
-        of = keys.reader
-        builder = self._builder({})
-        scope = {name: builder.read(ref, False) for name, ref in outer.items()}
-        numbers = list(builder.deps)
-        scope = {name: Made(numbers[read.position]) if type(read) is Ref else read for name, read in scope.items()}
-        scope[_OF] = of
-        for part in parts[:-1]:
-            scope[part] = Made(keys.add((f"{prefix_of(part)}-part", of, part), _Part(inner[part], scope)))
-        self._read_nested(inner[parts[-1]], False, scope)
+        scope = {name: self._seen(ref, {}) for name, ref in outer.items()}
+        scope[_OF] = self.keys.reader
+        self._add_parts(inner, parts, scope, whole=True)
+
+    def _seen(self, ref: Any, scope: dict[Key, Any]) -> Any:
+        """What a part's scope holds for something outside of it: a value, or which task makes it."""
+        builder = self._builder(scope)
+        read = builder.read(ref, False)
+        return Made(list(builder.deps)[read.position]) if type(read) is Ref else read
+
+    def _add_parts(self, inner: dict[Key, Any], parts: list[Key], scope: dict[Key, Any], whole: bool) -> Any:
+        """Make tasks of parts; the last is the task being read if ``whole``. Returns what stands for the last."""
+        of = scope[_OF]
+        for part in parts:
+            node = inner[part]
+            last = whole and part == parts[-1]
+            if isinstance(node, Task) and node.func is _execute_subgraph:
+                deeper, outkey, inkeys = node.args[:3]
+                inside = {name: self._seen(ref, scope) for name, ref in zip(inkeys, node.args[3:], strict=True)}
+                inside[_OF] = of
+                scope[part] = self._add_parts(deeper, sort_inner(deeper, outkey), inside, last)
+            elif last:
+                self._read_nested(node, False, scope)
+            else:
+                name = (f"{prefix_of(part)}-part", of, part, len(self.keys.names))
+                scope[part] = Made(self.keys.add(name, _Part(node, scope)))
+        return scope.get(parts[-1])
 
 
 def _replace(args: Sequence[Any], kwargs: dict[str, Any] | None, outer: list[Any]) -> tuple[list[Any], Any]:
@@ -290,4 +314,3 @@ _OF = object()
 _NODES = (GraphNode, TaskRef)
 _SIMPLE = frozenset({str, int, float, tuple})
 _COMPOUND = (GraphNode, TaskRef, *KEY_TYPES, list, dict, set, frozenset)
-_CARRIERS = frozenset({AnnotatedCallable, partial, MethodType})

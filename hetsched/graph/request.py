@@ -12,11 +12,11 @@ __all__ = ["flat_keys"]
 
 def flat_keys(keys: Any) -> list[Key]:
     """List the keys in a request, however deep its lists; raises BadKeyError for None and what cannot be hashed."""
-    if type(keys) is not list:
+    if not isinstance(keys, list):
         return [_checked(keys)]
     found: list[Key] = []
     for key in keys:
-        if type(key) is list:
+        if isinstance(key, list):
             found.extend(flat_keys(key))
         else:
             found.append(_checked(key))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 import cloudpickle
@@ -15,6 +17,9 @@ from hetsched.errors import RemoteError, WorkerLostError
 __all__ = ["ChildProcess"]
 
 _LENGTH = 8
+
+
+_PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from hetsched.worker.child_main import main; main()"
 
 
 class ChildProcess:
@@ -39,9 +44,8 @@ class ChildProcess:
         try:
             write_frame(process.stdin, order)
             answer = read_frame(process.stdout)
-        except (BrokenPipeError, EOFError):
-            self._process = None
-            status = process.wait()
+        except (OSError, EOFError, ValueError):
+            status = self._bury(process)
             raise WorkerLostError(
                 f"the child process that ran the task {spec.key!r} died with exit status {status}"
             ) from None
@@ -54,18 +58,38 @@ class ChildProcess:
         raise value
 
     def _start(self) -> subprocess.Popen[bytes]:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "hetsched.worker.child_main", *sys.path],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+        process = self._process
+        if process is not None and process.poll() is not None:
+            self._bury(process)
+            process = None
+        if process is None:
+            # The path goes along, with what is relative in it made whole: the child may look from another folder.
+            path = [os.path.abspath(entry) for entry in sys.path]
+            process = self._process = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
-        return self._process
+        return process
+
+    def _bury(self, process: subprocess.Popen[bytes]) -> int:
+        self._process = None
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):
+                    pipe.close()
+        return process.wait()
+
+    def kill(self) -> None:
+        """End the child at once, from any thread; a call under way fails."""
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def close(self) -> None:
-        """Have the child end."""
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
+        """End the child, which is idle."""
+        process = self._process
+        if process is not None:
+            process.kill()
+            self._bury(process)
 
 
 def write_frame(stream: IO[bytes], data: bytes) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
+import signal
 from typing import Any
 
 import cloudpickle
@@ -19,16 +19,21 @@ __all__ = ["main"]
 
 def main() -> None:
     """Serve calls until the standard input ends."""
-    # A task may print: the answers get a descriptor of their own, and what tasks print goes to the error stream.
+    # A task may read and print, and so may programs it starts: orders and answers get descriptors of their own. What is
+    # printed goes to the error stream, what is read is empty.
+    orders = os.fdopen(os.dup(0), "rb")
     answers = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
-    sys.path[:] = sys.argv[1:]
+    # Ctrl-C reaches the whole group of processes; what it means for tasks is the parent's to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         try:
-            order = read_frame(sys.stdin.buffer)
-        except EOFError:
-            return
-        write_frame(answers, _answer(order))
+            write_frame(answers, _answer(read_frame(orders)))
+        except (EOFError, BrokenPipeError):
+            os._exit(0)  # the parent is gone: nobody waits for anything
 
 
 def _answer(order: bytes) -> bytes:
@@ -55,7 +60,3 @@ def _describe(error: Any) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
-
-
-if __name__ == "__main__":
-    main()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from hetsched.core.types import TaskId
 from hetsched.errors import TaskCancelled
 
+from .child import ChildProcess
 from .instructions import Item
 
 __all__ = ["RunningBatch", "check_stopped", "current_batch", "enter", "leave"]
@@ -17,15 +18,18 @@ __all__ = ["RunningBatch", "check_stopped", "current_batch", "enter", "leave"]
 class RunningBatch:
     """A batch on its way through a thread; others may take tasks back from its end."""
 
-    __slots__ = ("executor", "items", "number", "stopped", "task")
+    __slots__ = ("child", "executor", "given", "items", "number", "stopped", "task")
 
     def __init__(self, number: int, executor: str, items: Sequence[Item], stopped: set[TaskId]) -> None:
         self.number = number
         self.executor = executor
+        self.given = items
         self.items = deque(items)
         self.stopped = stopped
         """The tasks, of any batch, that were asked to stop."""
         self.task: TaskId = -1
+        self.child: ChildProcess | None = None
+        """The process its tasks run in, if not this one."""
 
     def take_back(self, count: int) -> list[TaskId]:
         """Take up to ``count`` tasks from the end, which then will not run here."""

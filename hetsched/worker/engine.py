@@ -106,8 +106,9 @@ class Engine:
         """Add a group of threads, idle until something is ordered of it; nothing if there is one of the name."""
         with self._lock:
             if name not in self._lanes:
-                self._add(name, slots)
+                # In this order: a caller interrupted in between does it again, and nothing is said twice.
                 self._mind.handle(SlotsChanged(name, slots), perf_counter())
+                self._add(name, slots)
 
     def order(self, command: WorkerCommand) -> list[Any]:
         """Take an order of the scheduler's.
@@ -213,6 +214,7 @@ class Engine:
                     garbage.extend(self.store.pop(task, None) for task in tasks)
                 case Stop(tasks):
                     self._stopped.update(tasks)
+                    self._kill_children()
                 case Reclaim(number, count):
                     running = self._running.get(number)
                     taken = running.take_back(count) if running is not None else []
@@ -228,9 +230,16 @@ class Engine:
                     assert_never(instruction)
         return kept
 
+    def _kill_children(self) -> None:
+        """A task in a process of its own can be stopped at once."""
+        for batch in self._running.values():
+            child = batch.child
+            if child is not None and batch.task in self._stopped:
+                child.kill()
+
     def _choose(self, name: str, mine: Executor | None) -> Executor:
         """Pick who runs a batch: the thread that asks if it may, else one with a slot to spare."""
         lane = self._lanes[name]
         if mine in lane and mine is not None:
             return mine
-        return min(lane, key=lambda executor: executor.outstanding - executor.blocked)
+        return min(lane, key=lambda executor: (executor.outstanding - executor.blocked, executor.blocked))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -19,7 +21,10 @@ from .context import InContext
 from .current import RunningBatch, enter, leave
 from .sizes import FIXED
 
-__all__ = ["SLICE_SECONDS", "Executor", "Failure", "Report"]
+__all__ = ["IDLE_SECONDS", "SLICE_SECONDS", "Executor", "Failure", "Report"]
+
+IDLE_SECONDS = 0.5
+"""A thread of a lane that was made for some calls alone ends after this time without work."""
 
 SLICE_SECONDS = 0.005
 """A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
@@ -78,6 +83,7 @@ class Executor:
         self._lock = lock
         self._device = device
         self._serial = 0
+        self._children: list[ChildProcess] = []
 
     def put(self, batch: RunningBatch) -> None:
         """Give a batch to a thread (with the lock held)."""
@@ -90,14 +96,18 @@ class Executor:
         self.queue.put(batch)
 
     def close(self) -> None:
-        """Have the idle threads end; a thread that runs a task ends after it."""
+        """Have the idle threads end, and child processes at once; a thread that runs a task ends after it."""
         for _ in range(self.threads):
             self.queue.put(None)
+        for child in list(self._children):
+            child.kill()
 
     def _serve(self) -> None:
         child = ChildProcess() if self.name == "process" else None
+        if child is not None:
+            self._children.append(child)
         try:
-            while (batch := self.queue.get()) is not None:
+            while (batch := self._next()) is not None:
                 if isinstance(batch, bool):
                     batch = self._nudged(self)
                 if batch is not None:
@@ -110,7 +120,18 @@ class Executor:
             with self._lock:
                 self.threads -= 1
             if child is not None:
+                self._children.remove(child)
                 child.close()
+
+    def _next(self) -> RunningBatch | bool | None:
+        """Wait for something to do; None where the thread should end."""
+        if ":" not in self.name:
+            return self.queue.get()
+        try:
+            return self.queue.get(timeout=IDLE_SECONDS)
+        except Empty:
+            with self._lock:
+                return None if self.threads > self.outstanding else True
 
     def _go_on(self, first: RunningBatch, child: ChildProcess | None) -> None:
         batch: RunningBatch | None = first
@@ -133,9 +154,16 @@ class Executor:
         if self._device is not None:
             bind_device(self._device)
         report = Report(batch.number, [], [], [], [])
+        batch.child = child
         try:
             self._run(batch, report, child)
+        except BaseException as error:  # a bug of ours: the task it struck fails, rather than nobody being told
+            attempt = next((item[1] for item in batch.given if item[0] == batch.task), 0)
+            report.failed.append((batch.task, attempt, Failure(error, self.name, "unknown"), False))
+            report.left.extend(item[0] for item in batch.items)
+            batch.items.clear()
         finally:
+            batch.child = None
             leave(before)
         return report
 
@@ -182,9 +210,10 @@ class Executor:
                 keep.update(needs)
                 store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now
             else:
-                nbytes = fixed.get(type(value), -1)
-                cuda_nbytes = 0
-                if nbytes < 0:
+                try:
+                    nbytes = fixed[type(value)]
+                    cuda_nbytes = 0
+                except Exception:  # not one of these, or of a type that cannot be hashed
                     nbytes, cuda_nbytes = measure(value)
                 if not stopped or task not in stopped:
                     store[task] = value
@@ -202,7 +231,8 @@ class Executor:
         items.clear()
 
     def _failure(self, task: TaskId, attempt: int, error: BaseException) -> tuple[TaskId, int, Any, bool]:
-        error.__traceback__ = _user_part(error.__traceback__)
+        with suppress(Exception):  # an exception may refuse to be changed
+            BaseException.with_traceback(error, _user_part(error.__traceback__))
         failure = Failure(error, self.name, threading.current_thread().name)
         return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
 
@@ -218,7 +248,7 @@ def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
     return around(func, child.call, inputs)
 
 
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parents[1]) + os.sep
 
 
 def _user_part(traceback: TracebackType | None) -> TracebackType | None:

@@ -166,18 +166,20 @@ class ReadyQueue:
 class Lane:
     """An executor as the mind sees it: its slots, those not in use, and what waits for one."""
 
-    __slots__ = ("free", "ready", "slots")
+    __slots__ = ("free", "ready", "slots", "yielded")
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.free = slots
         self.ready = ReadyQueue()
+        self.yielded: list[int] = []
+        """The levels of tasks that wait and whose threads run others meanwhile."""
 
 
 class Batch:
     """What one slot is busy with."""
 
-    __slots__ = ("asked", "executor", "independent", "jobs", "number", "resources", "yielded")
+    __slots__ = ("asked", "executor", "independent", "jobs", "level", "number", "resources", "yielded")
 
     def __init__(self, number: int, executor: str, resources: tuple[tuple[str, float], ...]) -> None:
         self.number = number
@@ -186,5 +188,6 @@ class Batch:
         self.jobs: dict[TaskId, Job] = {}
         self.yielded = False
         self.asked = False
+        self.level = 0
         self.independent = 0
         """How many of its tasks have all inputs here, and so could run in another slot."""

@@ -12,7 +12,7 @@ from hetsched.core.types import EACH, Ref
 
 from .current import check_stopped
 
-__all__ = ["Chain", "Link", "OnList", "Plan", "Step", "make_dict", "make_list", "make_set", "make_tuple"]
+__all__ = ["Chain", "Link", "OnList", "OwnCall", "Plan", "Step", "make_dict", "make_list", "make_set", "make_tuple"]
 
 Link: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any] | None]"
 """One call of a chain; ``Ref(0)`` in it is the result of the call before."""
@@ -69,6 +69,26 @@ class OnList:
 
     def __reduce__(self) -> tuple[type[OnList], tuple[Callable[[list[Any]], Any]]]:
         return OnList, (self.func,)
+
+
+class OwnCall:
+    """A callable that takes its inputs in one dict, by name."""
+
+    __slots__ = ("func", "names")
+
+    def __init__(self, func: Callable[[dict[Any, Any]], Any], names: Sequence[Any]) -> None:
+        self.func = func
+        self.names = names
+
+    def __call__(self, *items: Any) -> Any:
+        """Call it; raises what it raises."""
+        return self.func(dict(zip(self.names, items, strict=True)))
+
+    def __repr__(self) -> str:
+        return f"OwnCall({_name(self.func)})"
+
+    def __reduce__(self) -> tuple[type[OwnCall], tuple[Any, Sequence[Any]]]:
+        return OwnCall, (self.func, self.names)
 
 
 class Chain:

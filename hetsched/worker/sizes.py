@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, TypeAlias
 
 from hetsched.gpu.objects import cuda_nbytes, may_live_on_device
@@ -23,6 +24,10 @@ _KNOWN: dict[type, _Way] = {
     memoryview: lambda view: view.nbytes,
 }
 
+_CONTAINERS = frozenset({list, tuple, set, frozenset, dict})
+_SAMPLE = 10
+_DEPTH = 4
+
 
 class Measure:
     """Gives ``(nbytes, cuda_nbytes)`` of a value; ``fallback`` sizes what is not known here."""
@@ -32,23 +37,32 @@ class Measure:
     def __init__(self, fallback: Callable[[Any], int] = sys.getsizeof) -> None:
         self._fallback = fallback
         self._ways: dict[type, tuple[_Way, bool]] = {kind: (way, False) for kind, way in _KNOWN.items()}
+        # dask samples containers at random, from the program's own generator, whose state is not ours to change.
+        self._ways.update((kind, (self._container, False)) for kind in _CONTAINERS)
+
+    def _container(self, items: Any, depth: int = 0) -> int:
+        sample = list(islice(items.items() if isinstance(items, dict) else items, _SAMPLE))
+        total = sys.getsizeof(items)
+        if sample:
+            total += int(sum(self._inside(item, depth + 1) for item in sample) / len(sample) * len(items))
+        return total
+
+    def _inside(self, item: Any, depth: int) -> int:
+        """Size what a container holds, down to a depth that a ring of containers cannot make costly."""
+        if type(item) in _CONTAINERS:
+            return self._container(item, depth) if depth < _DEPTH else sys.getsizeof(item)
+        return self(item)[0]
 
     def __call__(self, value: Any) -> tuple[int, int]:
         """Size a value; never raises, whatever the value's own code does."""
-        kind = type(value)
-        known = self._ways.get(kind)
-        if known is None:
-            known = self._learn(kind)
-        way, device = known
-        if device:
-            on_device = cuda_nbytes(value)
-            if on_device:
-                return on_device, on_device
-        if type(way) is int:
-            return way, 0
         try:
-            return int(way(value)), 0  # type: ignore[operator]
-        except Exception:
+            way, device = self._ways.get(type(value)) or self._learn(type(value))
+            if device:
+                on_device = cuda_nbytes(value)
+                if on_device:
+                    return on_device, on_device
+            return (way if type(way) is int else int(way(value))), 0  # type: ignore[operator]
+        except BaseException:  # user code, even at this point
             return 0, 0
 
     def _learn(self, kind: type) -> tuple[_Way, bool]:

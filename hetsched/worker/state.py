@@ -7,6 +7,7 @@ from typing import assert_never
 
 from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
+from hetsched.core.needs import DEEPER
 from hetsched.core.types import TaskId, WorkerId
 
 from .batching import items_of, pick
@@ -71,9 +72,10 @@ class WorkerState:
             case SlotRegained():
                 self._slot_regained(event.batch)
             case SlotsChanged():
-                lane = self.lanes.setdefault(event.executor, Lane(0))
-                lane.free += event.slots - lane.slots
-                lane.slots = event.slots
+                lane = self.lanes.setdefault(event.executor, Lane(event.slots))
+                if lane.slots != event.slots:
+                    lane.free += event.slots - lane.slots
+                    lane.slots = event.slots
             case KeysFetched():
                 self._keys_fetched(event, out)
             case _:
@@ -179,6 +181,8 @@ class WorkerState:
                     if lane.free < lane.slots:
                         self._reclaim_for(executor, out)
                     break
+                if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
+                    break
                 jobs = pick(lane, executor, self.available)
                 if not jobs:
                     break
@@ -186,8 +190,17 @@ class WorkerState:
                 number = self._next_batch
                 self._next_batch += 1
                 batch = self.batches[number] = Batch(number, executor, jobs[0].resources)
+                batch.level = min(job.level for job in jobs)
                 self._take_resources(batch, -1.0)
                 out.append(Execute(executor, number, items_of(batch, jobs, self.jobs)))
+
+    def _is_deeper(self, lane: Lane) -> bool:
+        """Tell whether what is next was asked for by a task that waits in its thread, which is to run it.
+
+        Others of its kind must not begin on top of it, or they would stack up in that thread.
+        """
+        job = lane.ready.first()
+        return job is not None and job.level < min(lane.yielded) - DEEPER
 
     def _take_resources(self, batch: Batch, sign: float) -> None:
         for name, amount in batch.resources:
@@ -220,7 +233,10 @@ class WorkerState:
     def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
         batch = self.batches[number]
         batch.yielded = True
-        self.lanes[batch.executor].free += 1
+        lane = self.lanes[batch.executor]
+        lane.free += 1
+        if batch.executor == "gpu":
+            lane.yielded.append(batch.level)
         self._take_resources(batch, 1.0)
         if len(batch.jobs) > 1:
             out.append(Reclaim(number, len(batch.jobs)))
@@ -228,12 +244,17 @@ class WorkerState:
     def _slot_regained(self, number: int) -> None:
         batch = self.batches[number]
         batch.yielded = False
-        self.lanes[batch.executor].free -= 1
+        lane = self.lanes[batch.executor]
+        lane.free -= 1
+        if batch.executor == "gpu":
+            lane.yielded.remove(batch.level)
         self._take_resources(batch, -1.0)
 
     def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
         batch = self.batches.pop(event.batch)
-        if not batch.yielded:
+        if batch.yielded:
+            self.lanes[batch.executor].yielded = [n for n in self.lanes[batch.executor].yielded if n != batch.level]
+        else:
             self.lanes[batch.executor].free += 1
             self._take_resources(batch, 1.0)
         drop: list[TaskId] = []

@@ -1,15 +1,20 @@
 """Runs dask's own installed test suites on `hetsched.get` and compares them with unmodified dask.
 
-    python tests/dask_suites/run.py                  # everything
-    python tests/dask_suites/run.py --sample         # what CI runs (also SAMPLE=1)
+    python tests/dask_suites/run.py                  # everything: `make dask-suites`
+    python tests/dask_suites/run.py --sample         # what CI runs: `make dask-suites SAMPLE=1`
     python tests/dask_suites/run.py --suite array -k reduction
-    HETSCHED_SUITE_GET=dask.threaded:get python tests/dask_suites/run.py   # checks the harness: no deviations
+    HETSCHED_SUITE_GET=dask.threaded:get python tests/dask_suites/run.py --suite base   # another get
 
 Each test file runs twice, in pytest processes of its own, two at a time: with every named scheduler and default
 scheduler of dask replaced by the get (see `plugin.py`), and unmodified. The outcomes of unmodified dask are kept under
 `.baseline/`, by the versions that matter, so that a second run needs about half the time. A test that passes
-unmodified and not with ours is run twice more alone; if it fails again it is a deviation. `deviations.toml` lists the
+unmodified and not with ours is a deviation; it is run again, to tell whether it always is. `deviations.toml` lists the
 accepted ones with the reason. Exit status 1: an unlisted deviation, or a listed one that no longer occurs.
+
+Seconds that 16,900 tests took unmodified (dask 2026.8.0, no scipy, 2 busy cores): array 362, bag 109, dataframe 2821,
+expr 601, base 16, diagnostics 4, more 24: 37 minutes by two processes, where ours took 29. The sample of about 1,000
+tests takes under 3 minutes for both. A test may take 60 seconds, one that dask marks as slow five times that, and one
+known to take dask more than 5 seconds ten times what it takes dask; one that takes more counts as hung, and only it.
 """
 
 from __future__ import annotations
@@ -27,9 +32,6 @@ from processes import HERE, WORK, Outcome, Request, kill_all, run_unit
 from suites import SUITES, Unit, dask_root, sample_of, size_of, units_of
 
 DEFAULT = "hetsched:get"
-TRIES = 2
-"""How often a deviating test is run again, alone in its process."""
-
 
 UNMODIFIED_LIMIT = 600.0
 """Seconds for one test of unmodified dask."""
@@ -52,10 +54,9 @@ def main(argv: list[str] | None = None) -> int:
     request = request._replace(slow=slow(theirs))
     if not (options.sample or options.k):
         add_missing(ours, theirs)
-    deviating, unstable = retry(ours, theirs, request)
+    deviating = retry(ours, theirs, request)
     print_table(ours, theirs, deviating)
     print_engine(ours, request.target)
-    print_list("not the same when run again, so perhaps a race (no deviation)", unstable, ours)
     return print_verdict(ours, deviating, request.target, full=not (options.sample or options.k or options.suite))
 
 
@@ -123,19 +124,26 @@ def add_missing(ours: Results, theirs: Outcomes) -> None:
                 outcomes[test] = Outcome("missing", error="never reached")
 
 
-def retry(ours: Results, theirs: Outcomes, request: Request) -> tuple[list[str], list[str]]:
-    """Run what deviates again: the tests that deviate once more, and those that do not."""
+def retry(ours: Results, theirs: Outcomes, request: Request) -> list[str]:
+    """The tests that deviate. Each is run again, now with a limit that knows how long unmodified dask takes.
+
+    One that passes then still deviates, and is told apart: results that are wrong at times are wrong. Only a test that
+    hung the first time and not the second was just slow, and its second outcome counts.
+    """
     deviating: list[str] = []
-    unstable: list[str] = []
     for unit, outcomes in ours.items():
-        suspects = [test for test, outcome in outcomes.items() if deviates(outcome, theirs.get(test))]
-        left = set(suspects)
-        for _ in range(TRIES if suspects else 0):
-            again = run_unit(unit, request._replace(only=tuple(left), keyword="", label="again"))
-            left = {test for test in left if test in again and not deviates(again[test], theirs.get(test))}
-        deviating += [test for test in suspects if test not in left]
-        unstable += [test for test in suspects if test in left]
-    return deviating, unstable
+        suspects = tuple(test for test, outcome in outcomes.items() if deviates(outcome, theirs.get(test)))
+        again = run_unit(unit, request._replace(only=suspects, keyword="", label="again")) if suspects else {}
+        for test in suspects:
+            first, second = outcomes[test], again.get(test)
+            if second is None or deviates(second, theirs.get(test)):
+                deviating.append(test)
+            elif first.outcome == "hung":
+                outcomes[test] = second
+            else:
+                outcomes[test] = first._replace(error=f"(not when run again) {first.error}")
+                deviating.append(test)
+    return deviating
 
 
 def print_table(ours: Results, theirs: Outcomes, deviating: list[str]) -> None:

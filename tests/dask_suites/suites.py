@@ -44,14 +44,14 @@ UNIT_BYTES = 150_000
 SAMPLE: dict[str, tuple[tuple[int, str, str], ...]] = {
     "array": (
         (1, "array/tests", "array_function atop gufunc optimization overlap"),
-        (8, "array/tests", "array_core rechunk reductions routines slicing"),
+        (12, "array/tests", "array_core rechunk reductions routines slicing"),
     ),
-    "bag": ((3, "bag/tests", "bag"),),
+    "bag": ((6, "bag/tests", "bag"),),
     "dataframe": (
-        (12, "dataframe/tests", "dataframe groupby multi shuffle categorical"),
+        (24, "dataframe/tests", "dataframe groupby multi shuffle categorical"),
         (8, "dataframe/io/tests", "csv io parquet"),
     ),
-    "expr": ((8, "dataframe/dask_expr/tests", "concat groupby merge rolling"),),
+    "expr": ((12, "dataframe/dask_expr/tests", "concat groupby merge rolling"),),
     "base": ((1, "tests", "base callbacks delayed local threaded"),),
     "diagnostics": ((1, "diagnostics/tests", "profiler progress"),),
     "more": ((1, "tests", "cache context graph_manipulation hlgexpr traceback"),),

@@ -34,10 +34,21 @@ def test_all_the_driver_lists(driver):
 @pytest.mark.parametrize(
     ("visible", "count"),
     [
-        ("0", 1), ("0,1", 2), (" 2 , 3 ", 2), ("3,2,1,0", 4), ("", 0), ("-1", 0), ("0,-1,1", 1), ("0,9,1", 1), ("NoDevFiles", 0),
-        ("GPU-8932f937-d72c", 1), ("MIG-GPU-1/2/3,0", 2), ("0,x", 1), ("none", 0),
+        ("0", 1),
+        ("0,1", 2),
+        (" 2 , 3 ", 2),
+        ("3,2,1,0", 4),
+        ("", 0),
+        ("-1", 0),
+        ("0,-1,1", 1),
+        ("0,9,1", 1),
+        ("NoDevFiles", 0),
+        ("GPU-8932f937-d72c", 1),
+        ("MIG-GPU-1/2/3,0", 2),
+        ("0,x", 1),
+        ("none", 0),
     ],
-)  # fmt: skip
+)
 def test_what_the_environment_lets_see(driver, monkeypatch, visible, count):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert count_devices() == count

@@ -54,14 +54,31 @@ def test_on_a_device(obj, nbytes):
 
 
 NOT_THERE = [
-    with_interface(AttributeError("a CPU tensor")), with_interface(RuntimeError("requires grad")), with_interface(TypeError()),
-    with_interface(None), with_interface("yes"), with_interface({}), with_interface({"shape": (3,)}),
-    with_interface({**GOOD, "shape": (-1,)}), with_interface({**GOOD, "shape": 3}), with_interface({**GOOD, "typestr": "???"}),
-    with_interface({**GOOD, "data": None}), with_interface({**GOOD, "data": ("x", 1)}),
+    with_interface(AttributeError("a CPU tensor")),
+    with_interface(RuntimeError("requires grad")),
+    with_interface(TypeError()),
+    with_interface(None),
+    with_interface("yes"),
+    with_interface({}),
+    with_interface({"shape": (3,)}),
+    with_interface({**GOOD, "shape": (-1,)}),
+    with_interface({**GOOD, "shape": 3}),
+    with_interface({**GOOD, "typestr": "???"}),
+    with_interface({**GOOD, "data": None}),
+    with_interface({**GOOD, "data": ("x", 1)}),
     with_interface(GOOD, __dlpack_device__=lambda self: (1, 0)),
-    with_dlpack(1, nbytes=100), with_dlpack(3, nbytes=100), with_dlpack(ValueError("meta"), nbytes=100), with_dlpack(2),
-    with_dlpack(2, nbytes="many"), mock.MagicMock(), np.arange(3), types.ModuleType("m"), type("C", (), {}), 5, None,
-]  # fmt: skip
+    with_dlpack(1, nbytes=100),
+    with_dlpack(3, nbytes=100),
+    with_dlpack(ValueError("meta"), nbytes=100),
+    with_dlpack(2),
+    with_dlpack(2, nbytes="many"),
+    mock.MagicMock(),
+    np.arange(3),
+    types.ModuleType("m"),
+    type("C", (), {}),
+    5,
+    None,
+]
 
 
 @pytest.mark.parametrize("obj", NOT_THERE, ids=lambda obj: type(obj).__name__)

@@ -151,12 +151,19 @@ def test_slices_of_slices_are_read_as_one(around):
 # Any array
 
 
-OPERATIONS = ["map", "task", "plain", "add", "transpose", "slice", "rechunk", "self"]
+OPERATIONS = {
+    "plain": lambda x: x.map_blocks(inc, dtype=int, meta=np.empty((0, 0), int)) if isinstance(x, da.Array) else x + 1,
+    "add": lambda x: x + 3,
+    "transpose": lambda x: x.T,
+    "slice": lambda x: x[:, ::-1][1:],
+    "rechunk": lambda x: x.rechunk(2) if isinstance(x, da.Array) else x,
+    "self": lambda x: x + x[::-1],
+}
 
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.sampled_from(OPERATIONS), min_size=1, max_size=7),
+    st.lists(st.sampled_from(["map", "task", *OPERATIONS]), min_size=1, max_size=7),
     st.lists(st.sampled_from(["cpu", "io", "gpu"]), min_size=7, max_size=7),
 )
 def test_any_array_expression(operations, lanes):
@@ -165,27 +172,17 @@ def test_any_array_expression(operations, lanes):
     functions: dict[str, tuple[Seen, str]] = {}
     meta = {"dtype": int, "meta": np.empty((0, 0), dtype=int)}
     for i, (operation, lane) in enumerate(zip(operations, lanes, strict=False)):
+        if operation in OPERATIONS:
+            x, want = OPERATIONS[operation](x), OPERATIONS[operation](want)
+            continue
         seen = Seen()
-        if operation == "map":
-            functions[f"j{i}"] = seen, lane
-            with dask.annotate(job=f"j{i}", executor=lane):
+        functions[f"j{i}"] = seen, lane
+        note = {"job": f"j{i}", "executor": lane}
+        if operation == "task":
+            x = x.map_blocks(hetsched.task(seen, **note), **meta)
+        else:
+            with dask.annotate(**note):
                 x = x.map_blocks(seen, **meta)
-        elif operation == "task":
-            functions[f"j{i}"] = seen, lane
-            x = x.map_blocks(hetsched.task(seen, job=f"j{i}", executor=lane), **meta)
-        elif operation == "plain":
-            x = x.map_blocks(inc, **meta)
-            want = want + 1
-        elif operation == "add":
-            x, want = x + i, want + i
-        elif operation == "transpose":
-            x, want = x.T, want.T
-        elif operation == "slice":
-            x, want = x[:, ::-1][1:], want[:, ::-1][1:]
-        elif operation == "rechunk":
-            x = x.rechunk(2)
-        elif operation == "self":
-            x, want = x + x[::-1], want + want[::-1]
     np.testing.assert_array_equal(compute(x), want)
     ran = noted()
     for job, (seen, lane) in functions.items():

@@ -328,7 +328,7 @@ def legacy_graphs(draw):
         leaf = st.one_of(st.sampled_from(list(dsk)), LITERALS) if dsk else LITERALS
         inner = st.recursive(
             leaf,
-            lambda part: st.one_of(
+            lambda part, leaf=leaf: st.one_of(
                 st.lists(part, max_size=3),
                 st.lists(part, max_size=3).map(tuple),
                 st.lists(part, max_size=3).map(lambda xs: (given_to, *xs)),

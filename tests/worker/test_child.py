@@ -97,17 +97,23 @@ def raiser(make):
     return work
 
 
-@pytest.mark.parametrize("kind", [KeyError, StopIteration, KeyboardInterrupt, SystemExit, GeneratorExit, RecursionError])
+@pytest.mark.parametrize(
+    "kind", [KeyError, StopIteration, KeyboardInterrupt, SystemExit, GeneratorExit, RecursionError]
+)
 def test_errors_of_any_kind(child, kind):
     with pytest.raises(kind):
         call(child, raiser(lambda: kind("x")))
     assert call(child, inc, 1) == 2
 
 
-@pytest.mark.parametrize("make", [lambda: Landmine("sensor nine"), lambda: Picky("sensor nine", value=3)])
-def test_errors_that_cannot_be_carried_over(child, make):
-    with pytest.raises(RemoteError, match=r"(Landmine|Picky): sensor nine"):
-        call(child, raiser(make))
+def test_errors_that_cannot_be_carried_over(child):
+    with pytest.raises(RemoteError, match="Landmine: sensor nine"):
+        call(child, raiser(lambda: Landmine("sensor nine")))
+
+
+def test_errors_whose_constructor_takes_more_than_their_text(child):
+    with pytest.raises(Picky, match="sensor nine"):
+        call(child, raiser(lambda: Picky("sensor nine", value=3)))
 
 
 def test_groups(child):
@@ -172,7 +178,7 @@ def test_the_child_finds_hetsched_where_the_parent_did(tmp_path, how):
     """Neither installed nor on PYTHONPATH; and a program may change its folder."""
     code = f"""
 import os, sys
-{"sys.path.insert(0, %r)" % str(ROOT) if how == "by the path" else ""}
+{f"sys.path.insert(0, {str(ROOT)!r})" if how == "by the path" else ""}
 import hetsched
 os.chdir({str(tmp_path)!r})
 def f(): return 5
@@ -180,7 +186,9 @@ print(hetsched.get({{"a": (f,)}}, "a", annotations={{"a": {{"executor": "process
 """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     folder = tmp_path if how == "by the path" else ROOT
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr) == ("5\n", "")
 
 
@@ -196,5 +204,7 @@ if __name__ == "__main__":
     print(got.x, type(got) is Box)
 """)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.stdout, done.stderr) == ("8 True\n", "")

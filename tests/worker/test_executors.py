@@ -80,7 +80,11 @@ def test_a_batch_in_order(bench):
 
 def test_results_are_dropped_after_their_last_reader(bench):
     report = bench.executor.run(
-        bench.batch((1, TaskSpec("a", int, (3,))), (2, TaskSpec("b", inc, EACH), (1,), (1,)), (3, TaskSpec("c", inc, EACH), (2,), (2,)))
+        bench.batch(
+            (1, TaskSpec("a", int, (3,))),
+            (2, TaskSpec("b", inc, EACH), (1,), (1,)),
+            (3, TaskSpec("c", inc, EACH), (2,), (2,)),
+        )
     )
     assert bench.store == {3: 5}
     assert len(report.done) == 3
@@ -106,7 +110,10 @@ def test_a_failure_keeps_its_inputs_and_leaves_its_readers(bench):
     assert bench.store == {1: 3, 4: 4, 5: 8}  # 1 may be read again by another attempt
 
 
-@pytest.mark.parametrize(("error", "may_retry"), [(OSError, True), (KeyboardInterrupt, False), (SystemExit, False), (hetsched.errors.TaskCancelled, False)])
+@pytest.mark.parametrize(
+    ("error", "may_retry"),
+    [(OSError, True), (KeyboardInterrupt, False), (SystemExit, False), (hetsched.errors.TaskCancelled, False)],
+)
 def test_which_errors_may_be_retried(bench, error, may_retry):
     def fails():
         raise error
@@ -144,7 +151,9 @@ def test_a_batch_that_lasts_hands_the_rest_back(bench):
 
 def test_tasks_taken_back_from_the_end(bench):
     taken = []
-    batch = bench.batch((1, TaskSpec("a", lambda: taken.extend(batch.take_back(1)))), (2, TaskSpec("b", int)), (3, TaskSpec("c", int)))
+    batch = bench.batch(
+        (1, TaskSpec("a", lambda: taken.extend(batch.take_back(1)))), (2, TaskSpec("b", int)), (3, TaskSpec("c", int))
+    )
     report = bench.executor.run(batch)
     assert taken == [3]
     assert [outcome[0] for outcome in report.done] == [1, 2]
@@ -196,7 +205,8 @@ def run(func, *args, executor="process", **options):
 
 
 def test_process_tasks_run_in_another_process():
-    pids = hetsched.get({i: (os.getpid,) for i in range(4)}, list(range(4)), annotations={i: {"executor": "process"} for i in range(4)})
+    dsk = {("pid", i): (os.getpid,) for i in range(4)}
+    pids = hetsched.get(dsk, list(dsk), annotations={"pid": {"executor": "process"}})
     assert os.getpid() not in pids
     assert run(os.getpid, executor="cpu") == os.getpid()
     assert {row.executor for row in hetsched.last_report()} == {"cpu"}

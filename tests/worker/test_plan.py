@@ -83,7 +83,14 @@ def test_a_plan_forgets_what_nobody_reads_any_more():
     def look(*_):
         return [ref() is not None for ref in refs]
 
-    plan = Plan([(make, (), None, ()), (look, (Ref(0),), None, (0,)), (look, (), None, ()), (make_tuple, (Ref(1), Ref(2)), None, (1, 2))])
+    plan = Plan(
+        [
+            (make, (), None, ()),
+            (look, (Ref(0),), None, (0,)),
+            (look, (), None, ()),
+            (make_tuple, (Ref(1), Ref(2)), None, (1, 2)),
+        ]
+    )
     assert plan() == ([True], [False])
 
 
