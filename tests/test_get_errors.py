@@ -261,7 +261,8 @@ def test_the_traceback_leads_from_the_call_to_the_users_function(call):
         call()
     found = frames(caught.value)
     assert found[-2:] == [(__file__, "deep"), (__file__, "deeper")]
-    get = max(i for i, (file, name) in enumerate(found) if file == computing.__file__ and name == "get")
+    # dask leaves our frames out where it was called, as it does its own.
+    get = max((i for i, (file, name) in enumerate(found) if file == computing.__file__ and name == "get"), default=0)
     between = [file for file, _ in found[get:-2] if "/hetsched/worker/" in file]
     assert between == []
 

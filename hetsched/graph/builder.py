@@ -212,9 +212,17 @@ class Builder:
     def _reference(self, key: Key) -> Any:
         if key in self._scope:
             read = self._scope[key]
-            return self.input(read.number) if type(read) is Made else read
+            if type(read) is Made:
+                return self.input(read.number)
+            if type(read) not in _READ:
+                self.carry(read)
+            return read
         number = self._keys.resolve(key)
-        return self._keys.values[key] if number < 0 else self.input(number)
+        if number >= 0:
+            return self.input(number)
+        value = self._keys.values[key]
+        self.carry(value)
+        return value
 
     @property
     def has_steps(self) -> bool:

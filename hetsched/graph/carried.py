@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from types import MethodType
 from typing import Any
 
@@ -11,7 +12,12 @@ import toolz
 from hetsched.annotated_callable import AnnotatedCallable, annotations_of
 from hetsched.core.annotations import combine
 
-__all__ = ["CARRIERS", "carried"]
+__all__ = ["CARRIERS", "CONTAINERS", "carried"]
+
+CONTAINERS = frozenset({list, tuple, dict})
+"""The types of what may hold callables; the first few items are looked at."""
+
+_LOOKED_AT = 16
 
 CARRIERS = frozenset({AnnotatedCallable, partial, MethodType, toolz.curry})
 """The types of what may carry annotations and is met often; subclasses are looked at where time allows."""
@@ -19,6 +25,11 @@ CARRIERS = frozenset({AnnotatedCallable, partial, MethodType, toolz.curry})
 
 def carried(obj: Any, found: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """Add the annotations an object carries to those found before; returns both, None if there are none."""
+    if type(obj) in CONTAINERS:
+        for item in islice(obj.values() if isinstance(obj, dict) else obj, _LOOKED_AT):
+            if type(item) in CARRIERS:
+                found = carried(item, found)
+        return found
     if not callable(obj):
         return found
     if isinstance(obj, (partial, toolz.curry)):

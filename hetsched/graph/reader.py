@@ -12,7 +12,7 @@ from hetsched.core.types import EACH, Key, Ref, prefix_of
 from hetsched.worker.plan import Link, OnList, OwnCall
 
 from .builder import KEY_TYPES, Builder, Made
-from .carried import CARRIERS, carried
+from .carried import CARRIERS, CONTAINERS, carried
 from .draft import Draft
 from .inner import sort_inner
 from .keys import VALUE, Container, Keys
@@ -172,7 +172,10 @@ class Reader:
         if number < 0:
             number = self.keys.resolve(key)
         if number == VALUE:
-            return self.keys.values[key]
+            value = self.keys.values[key]
+            if type(value) in CARRIERS or type(value) in CONTAINERS:
+                self._carried(value)
+            return value
         count = len(deps)
         ref = deps[number] = _REFS[count] if count < 64 else Ref(count)
         return ref
@@ -202,7 +205,7 @@ class Reader:
             elif isinstance(arg, _NODES):
                 self._found = None
                 return self._read_nested(node, False, {})
-            if type(arg) in CARRIERS:
+            if type(arg) in CARRIERS or type(arg) in CONTAINERS:
                 self._carried(arg)
             given.append(arg)
         named = None
@@ -294,6 +297,8 @@ class Reader:
                 inside = {name: self._seen(ref, scope) for name, ref in zip(inkeys, node.args[3:], strict=True)}
                 inside[_OF] = of
                 scope[part] = self._add_parts(deeper, sort_inner(deeper, outkey), inside, last)
+            elif isinstance(node, DataNode) and not last:
+                scope[part] = node.value
             elif last:
                 self._read_nested(node, False, scope)
             else:

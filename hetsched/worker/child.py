@@ -19,6 +19,7 @@ __all__ = ["ChildProcess"]
 _LENGTH = 8
 
 
+_HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from hetsched.worker.child_main import main; main()"
 
 
@@ -64,7 +65,7 @@ class ChildProcess:
             process = None
         if process is None:
             # The path goes along, with what is relative in it made whole: the child may look from another folder.
-            path = [os.path.abspath(entry) for entry in sys.path]
+            path = [*(os.path.abspath(entry) for entry in sys.path), _HOME]
             process = self._process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM, *path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
             )
@@ -88,8 +89,7 @@ class ChildProcess:
         """End the child, which is idle."""
         process = self._process
         if process is not None:
-            process.kill()
-            self._bury(process)
+            self._bury(process)  # it ends where its orders do
 
 
 def write_frame(stream: IO[bytes], data: bytes) -> None:

@@ -23,8 +23,8 @@ from .sizes import FIXED
 
 __all__ = ["IDLE_SECONDS", "SLICE_SECONDS", "Executor", "Failure", "Report"]
 
-IDLE_SECONDS = 0.5
-"""A thread of a lane that was made for some calls alone ends after this time without work."""
+IDLE_SECONDS = 0.001
+"""A thread of a lane for calls with a ``num_workers`` of their own ends after this time without work."""
 
 SLICE_SECONDS = 0.005
 """A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
@@ -113,25 +113,40 @@ class Executor:
                 if batch is not None:
                     self._go_on(batch, child)
                 del batch
-                with self._lock:
-                    if self.threads > max(self.slots, self.outstanding):
-                        break
-        finally:
+                if self._retire(self.slots):
+                    return
+        except BaseException:
             with self._lock:
                 self.threads -= 1
+            raise
+        finally:
             if child is not None:
                 self._children.remove(child)
                 child.close()
 
     def _next(self) -> RunningBatch | bool | None:
-        """Wait for something to do; None where the thread should end."""
-        if ":" not in self.name:
-            return self.queue.get()
-        try:
-            return self.queue.get(timeout=IDLE_SECONDS)
-        except Empty:
-            with self._lock:
-                return None if self.threads > self.outstanding else True
+        """Wait for something to do; None where the thread is counted no more and has to end."""
+        if ":" not in self.name or self.name.endswith(":threads"):
+            found = self.queue.get()
+        else:
+            try:
+                found = self.queue.get(timeout=IDLE_SECONDS)
+            except Empty:
+                return None if self._retire(0) else True
+        if found is None:
+            self._retire(-1)
+        return found
+
+    def _retire(self, keep: int) -> bool:
+        """Strike this thread off, unless it is among the ``keep`` that stay or there is a batch for it.
+
+        In one step under the lock, so that a batch is never put down for a thread that is about to end.
+        """
+        with self._lock:
+            if keep >= 0 and self.threads <= max(keep, self.outstanding):
+                return False
+            self.threads -= 1
+            return True
 
     def _go_on(self, first: RunningBatch, child: ChildProcess | None) -> None:
         batch: RunningBatch | None = first

@@ -66,11 +66,21 @@ class Measure:
             return 0, 0
 
     def _learn(self, kind: type) -> tuple[_Way, bool]:
-        way: _Way = _array_nbytes if kind.__module__ == "numpy" and kind.__name__ == "ndarray" else self._fallback
+        way: _Way = self._fallback
+        if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+            way = _array_nbytes
+        elif kind.__module__.partition(".")[0] == "pandas" and hasattr(kind, "memory_usage"):
+            way = _frame_nbytes
         if len(self._ways) > 10_000:
             self._ways.clear()
         known = self._ways[kind] = (way, may_live_on_device(kind))
         return known
+
+
+def _frame_nbytes(frame: Any) -> int:
+    # Not deep: that looks at every object, and dask's estimate of it draws random numbers.
+    used = frame.memory_usage(deep=False)
+    return int(used if isinstance(used, int) else used.sum())
 
 
 def _array_nbytes(array: Any) -> int:

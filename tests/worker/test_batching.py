@@ -72,14 +72,14 @@ def test_a_chain_stays_in_one_slot() -> None:
     assert batches(a_mind(slots=4), *(order(i, *([i - 1] if i else [])) for i in range(6))) == [[0, 1, 2, 3, 4, 5]]
 
 
-def test_what_becomes_ready_is_taken_by_rank() -> None:
+def test_what_becomes_ready_is_taken_first() -> None:
     loads_and_sums = [
         order(0, rank=0), order(1, rank=1), order(2, 0, 1, rank=2),
         order(3, rank=3), order(4, rank=4), order(5, 3, 4, rank=5),
     ]  # fmt: skip
     assert batches(a_mind(), *loads_and_sums) == [[0, 1, 2, 3, 4, 5]]
     # Of lower rank than what is ready it waits its turn.
-    assert batches(a_mind(), order(0, rank=0), order(1, rank=5), order(2, 0, rank=9)) == [[0, 1, 2]]
+    assert batches(a_mind(), order(0, rank=0), order(1, rank=5), order(2, 0, rank=9)) == [[0, 2, 1]]
 
 
 def test_a_reader_in_another_lane_or_with_other_resources_is_not_in_it() -> None:
