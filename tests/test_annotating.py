@@ -333,9 +333,9 @@ def test_copies():
 
 
 PROGRAM = """
-import sys, cloudpickle, hetsched.annotate
+import sys, cloudpickle, hetsched.annotating
 
-@hetsched.annotate.task(pool="A")
+@hetsched.annotating.task(pool="A")
 def factorial(n):
     return 1 if n == 0 else n * factorial(n - 1)
 
@@ -393,7 +393,7 @@ def test_tokens_are_those_of_function_and_annotations():
 
 
 def test_tokens_are_the_same_in_every_process():
-    program = "import dask, hetsched.annotate as h; print(dask.base.tokenize(h.task(len, pool='A', priority=1)))"
+    program = "import dask, hetsched.annotating as h; print(dask.base.tokenize(h.task(len, pool='A', priority=1)))"
     tokens = set()
     for seed in ("1", "2"):
         run = [sys.executable, "-c", program]

@@ -58,7 +58,7 @@ def test_the_calls_and_their_order():
     with log:
         assert hetsched.get(DSK, "out", num_workers=1) == 6
     assert log.threads == {threading.current_thread()}
-    assert log.calls[0] == ("start", {"a", "b", "c", "out"})
+    assert log.calls[0] == ("start", {"lit", "a", "b", "c", "out"})
     assert log.calls[1] == ("start_state", ["a"], ["b", "c", "out"], set())
     assert log.calls[-1] == ("finish", False, ["a", "b", "c", "out"])
     tasks = log.calls[2:-1]
@@ -97,7 +97,7 @@ def test_a_graph_without_tasks():
     log = Log()
     with log:
         assert hetsched.get({"a": 1}, "a") == 1
-    assert log.calls == [("start", set()), ("start_state", [], [], set()), ("finish", False, [])]
+    assert log.calls == [("start", {"a"}), ("start_state", [], [], set()), ("finish", False, [])]
 
 
 @pytest.mark.parametrize("hook", ["start", "start_state", "pretask", "posttask", "finish"])

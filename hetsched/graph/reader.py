@@ -229,7 +229,7 @@ class Reader:
         inner, outkey, inkeys = node.args[:3]
         refs = node.args[3:]
         plan, parts = self._plan(inner, outkey, tuple(inkeys))
-        if plan is None:
+        if plan is None or any(type(ref) is DataNode and carried(ref.value) for ref in refs):
             return self._split(inner, parts, dict(zip(inkeys, refs, strict=True)))
         deps: dict[int, Ref] = {}
         outer = []

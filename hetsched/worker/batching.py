@@ -51,6 +51,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     """Collect ``job`` and what comes after it: ``share`` more of the queue at most, and what becomes ready."""
     jobs: list[Job] = []
     resources = job.resources
+    level = job.level
     budget = BATCH_SECONDS
     room: float = BATCH_BYTES
     left: dict[Job, int] = {}
@@ -68,11 +69,11 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
             waiting = left.get(d, d.waiting) - 1
             if waiting:
                 left[d] = waiting
-            elif d.executor == executor and d.resources == resources and d.phase is _WAITING:
+            elif d.phase is _WAITING and d.executor == executor and d.level == level and d.resources == resources:
                 soon.append(d)
-        if soon and (queued is None or soon[-1].level <= queued.level):
+        if soon and (queued is None or level <= queued.level):
             job = soon[-1]
-        elif queued is not None and queued.resources == resources:
+        elif queued is not None and queued.level == level and queued.resources == resources:
             job = queued
         else:
             return jobs

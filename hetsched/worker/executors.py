@@ -183,9 +183,7 @@ class Executor:
         return report
 
     def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:  # noqa: C901 - hot
-        store = self._store
-        measure = self._measure
-        fixed = FIXED
+        store, measure, fixed = self._store, self._measure, FIXED
         items = batch.items
         stopped = batch.stopped
         done = report.done

@@ -58,10 +58,8 @@ class WorkerState:
                 self._batch_executed(event, out)
             case RunTasks():
                 self._run_tasks(event, out)
-            case CancelTasks():
-                self._forget(event.tasks, out)
-            case FreeKeys():
-                self._forget(event.tasks, out, done=True)
+            case CancelTasks() | FreeKeys():
+                self._forget(event.tasks, out, done=isinstance(event, FreeKeys))
             case TasksReclaimed():
                 batch = self.batches.get(event.batch)
                 if batch is not None and event.tasks:
@@ -190,15 +188,12 @@ class WorkerState:
                 number = self._next_batch
                 self._next_batch += 1
                 batch = self.batches[number] = Batch(number, executor, jobs[0].resources)
-                batch.level = min(job.level for job in jobs)
+                batch.level = jobs[0].level
                 self._take_resources(batch, -1.0)
                 out.append(Execute(executor, number, items_of(batch, jobs, self.jobs)))
 
     def _is_deeper(self, lane: Lane) -> bool:
-        """Tell whether what is next was asked for by a task that waits in its thread, which is to run it.
-
-        Others of its kind must not begin on top of it, or they would stack up in that thread.
-        """
+        """Tell whether what is next was asked for by a task that waits: others would stack up on it in its thread."""
         job = lane.ready.first()
         return job is not None and job.level < min(lane.yielded) - DEEPER
 
