@@ -199,7 +199,7 @@ class Embedded:
         """
         if cpus == self.cpus and not foreign:
             return "cpu"
-        name = f"cpu:{cpus}" + (":threads" if foreign else "")
+        name = "cpu" + (":threads" if foreign else "") + (f":{cpus}" if cpus != self.cpus else "")
         with self._lock:
             if name not in self._capacity.executors:
                 # In this order, so that a call interrupted half way is made good by the next.

@@ -593,7 +593,6 @@ print("done")
         ('get({"a": (len, "xy")}, "a", callbacks=[(None,) * 5])', 2),
     ],
 )
-@pytest.mark.slow
 def test_an_interrupt_at_any_point_leaves_nothing_broken(call, want):
     """KeyboardInterrupt in the calling thread at every call of a function: where Python looks for signals."""
     code = EVERY_POINT.replace("CALL", call).replace("WANT", str(want))

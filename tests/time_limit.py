@@ -5,8 +5,8 @@
   by signal, as pytest-timeout sets it, leaves trio in pieces: the next test hears "Attempted to call run() from inside
   a run()".) The limit is of real time: a mock clock does not move it.
 - Every test has a hard limit: 120 seconds, or the marker's; for an async test the marker's and a minute, if that is
-  more. Then the tracebacks of all threads are written and the process ends: no other way out of a test that blocks its
-  loop, or waits in C, is safe.
+  more. Then the tracebacks of all threads are written, the test's name last, and the process ends: no other way out of
+  a test that blocks its loop, or waits in C, is safe.
 """
 
 from __future__ import annotations
@@ -126,10 +126,22 @@ def pytest_runtest_protocol(item: pytest.Item) -> Any:
         hard = max(HARD_LIMIT, (marked or ASYNC_LIMIT) + GRACE)
     else:
         hard = marked or HARD_LIMIT
-    faulthandler.dump_traceback_later(hard, exit=True, file=item.config.stash[_stderr])
+    fd = item.config.stash[_stderr]
+
+    def end() -> None:
+        faulthandler.dump_traceback(fd)
+        os.write(fd, f"\n{item.nodeid} took longer than {hard:g} s\n".encode())
+        os._exit(1)
+
+    timer = threading.Timer(hard, end)
+    timer.daemon = True
+    timer.start()
+    # For a test that keeps the interpreter's lock, so that no timer can strike.
+    faulthandler.dump_traceback_later(hard + 5, exit=True, file=fd)
     try:
         return (yield)
     finally:
+        timer.cancel()
         faulthandler.cancel_dump_traceback_later()
 
 

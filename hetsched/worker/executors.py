@@ -140,10 +140,10 @@ class Executor:
     def _retire(self, keep: int) -> bool:
         """Strike this thread off, unless it is among the ``keep`` that stay or there is a batch for it.
 
-        In one step under the lock, so that a batch is never put down for a thread that is about to end.
+        In one step under the lock, so that nothing, a nudge included, is ever put down for a thread about to end.
         """
         with self._lock:
-            if keep >= 0 and self.threads <= max(keep, self.outstanding):
+            if keep >= 0 and (self.threads <= max(keep, self.outstanding) or not self.queue.empty()):
                 return False
             self.threads -= 1
             return True

@@ -107,17 +107,15 @@ class ReadyQueue:
     less in memory than going by rank alone.
     """
 
-    __slots__ = ("_levels", "_order")
+    __slots__ = ("_levels", "levels")
 
     def __init__(self) -> None:
         self._levels: dict[int, _Level] = {}
-        self._order: list[int] = []
+        self.levels: list[int] = []
+        """The levels that may have a job, the first to start in front; empty where nothing waits."""
 
     def __len__(self) -> int:
         return sum(len(level.line) + len(level.heap) + len(level.stack) for level in self._levels.values())
-
-    def __bool__(self) -> bool:
-        return bool(self._order)
 
     def __iter__(self) -> Iterator[Job]:
         for level in self._levels.values():
@@ -127,7 +125,7 @@ class ReadyQueue:
         level = self._levels.get(number)
         if level is None:
             level = self._levels[number] = _Level()
-            insort(self._order, number)
+            insort(self.levels, number)
         return level
 
     def add(self, job: Job) -> None:
@@ -144,17 +142,17 @@ class ReadyQueue:
 
     def first(self) -> Job | None:
         """Return the job to start next, None if there is none."""
-        while self._order:
-            number = self._order[0]
+        while self.levels:
+            number = self.levels[0]
             job = self._levels[number].first()
             if job is not None:
                 return job
-            del self._levels[number], self._order[0]
+            del self._levels[number], self.levels[0]
         return None
 
     def pop(self, first: Job) -> None:
         """Take the job out that :meth:`first` has just returned."""
-        level = self._levels[self._order[0]]
+        level = self._levels[self.levels[0]]
         if level.stack:
             level.stack.pop()
         elif level.line and level.line[0] is first:

@@ -174,10 +174,12 @@ class WorkerState:
     def _fill(self, out: list[Instruction]) -> None:
         """Give every free slot a batch, as far as there is anything to do."""
         for executor, lane in self.lanes.items():
+            waiting = lane.ready.levels
+            if not waiting and lane.free == lane.slots:
+                continue
             while lane.free > 0:
-                if not lane.ready:
-                    if lane.free < lane.slots:
-                        self._reclaim_for(executor, out)
+                if not waiting:
+                    self._reclaim_for(executor, out)
                     break
                 if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
                     break

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 import pytest
 
@@ -244,3 +244,32 @@ def test_fused_tasks_run_in_a_process_as_one():
     got = y.compute(scheduler=hetsched.get) - np.arange(3)[::-1]
     assert len(set(got.tolist())) == 1
     assert got[0] != os.getpid()
+
+
+class LateQueue(SimpleQueue):
+    """Whoever waits with a timeout gives up just when something comes."""
+
+    def __init__(self, came):
+        super().__init__()
+        self.came = came
+
+    def get(self, block=True, timeout=None):
+        if timeout is not None and self.came:
+            self.put(self.came.pop())
+            raise Empty
+        return super().get(block, timeout)
+
+
+def test_a_nudge_that_meets_a_thread_about_to_end_is_answered():
+    """Nobody else may look after the scheduler, so a nudge that is put down for a thread must reach it."""
+    nudges: SimpleQueue = SimpleQueue()
+    executor = Executor(
+        "cpu:3", 3, {}, Measure(), report=lambda executor, report: None, nudged=nudges.put, lock=threading.Lock()
+    )
+    executor.queue = LateQueue([True])
+    executor.threads = 1
+    thread = threading.Thread(target=executor._serve, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert (nudges.qsize(), executor.threads, executor.queue.empty()) == (2, 0, True)
