@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,11 @@ pytest_plugins = ["pytester", "time_limit"]
 # A shared machine may stop for longer than Hypothesis grants an example.
 settings.register_profile("hetsched", deadline=None, print_blob=True)
 settings.load_profile("hetsched")
+
+
+# A shell's background job is born with Ctrl-C ignored, and so would be what tests interrupt, here and in children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @functools.cache
