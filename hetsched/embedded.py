@@ -133,7 +133,6 @@ class Embedded:
         )
         self._pumping = threading.Lock()
         self._pumper: int | None = None
-        self._woken = False
         self._calls: dict[int, Call] = {}
         self._next_graph = 0
         self._lock = threading.Lock()
@@ -232,15 +231,10 @@ class Embedded:
     def _post(self, item: Event | Submission, lane: str = "cpu") -> None:
         """Put something into the inbox and see to it that some thread, never the caller's, looks there."""
         self._inbox.append(item)
-        if self._engine.nudge(lane) or self._woken:
-            return
-        self._woken = True
-        assert self._token is not None
-        self._token.run_sync_soon(self._pump_in_loop)
-
-    def _pump_in_loop(self) -> None:
-        self._woken = False
-        self._pump()
+        if not self._engine.nudge(lane):
+            assert self._token is not None
+            # No flag of ours to spare a second wake-up: an interrupt could strike between flag and wake-up.
+            self._token.run_sync_soon(self._pump, idempotent=True)
 
     def _pump(self) -> None:
         """Feed the scheduler all that has come, in order: by one thread at a time, whichever comes first.

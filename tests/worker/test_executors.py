@@ -173,11 +173,11 @@ def test_the_running_task_is_known(bench):
 
 
 def test_threads_start_when_none_is_idle(bench):
-    release = threading.Event()
+    together = threading.Barrier(4)
     for number in range(3):
-        bench.put(bench.batch((number, TaskSpec("wait", release.wait, (20,))), number=number))
+        bench.put(bench.batch((number, TaskSpec("wait", together.wait, (20,))), number=number))
     assert bench.executor.threads == bench.executor.outstanding == 3
-    release.set()
+    together.wait(20)
     reports = [bench.reports.get(timeout=20) for _ in range(3)]
     assert {report.batch for report, _ in reports} == {0, 1, 2}
     assert len({thread for _, thread in reports}) == 3
