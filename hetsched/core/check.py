@@ -9,15 +9,21 @@ __all__ = ["check"]
 
 def check(state: State) -> None:
     """Raise AssertionError where anything the state keeps in place differs from what follows from the phases."""
-    for (client, number), graph in state.graphs.items():
+    dependents: dict[int, list[int]] = {task: [] for task in state.tasks}
+    for (client, number), graph in sorted(state.graphs.items(), key=lambda item: item[1].base):
         assert (graph.client, graph.number) == (client, number)
-        dependents: dict[int, list[int]] = {ts.id: [] for ts in graph.tasks}
+        reads = set()
         for position, ts in enumerate(graph.tasks):
             for d in ts.dependencies:
                 dependents[d.id].append(ts.id)
+                reads.add(d.graph)
             assert ts.graph is graph and ts.id == graph.base + position and state.tasks[ts.id] is ts
-        for ts in graph.tasks:
-            assert [d.id for d in ts.dependents] == dependents[ts.id], f"{ts!r} has other dependents than it is said"
+        assert set(graph.reads) == reads - {graph}, f"graph {number} of {client!r} reads from {reads}"
+        assert all(graph in source.readers for source in graph.reads)
+        assert all(graph in reader.reads for reader in graph.readers)
+        assert not graph.left or (graph.readers and not graph.wanted), f"graph {number} of {client!r} was left"
+    for ts in state.tasks.values():
+        assert sorted(d.id for d in ts.dependents) == dependents[ts.id], f"{ts!r} has other dependents than it is said"
     assert len(state.tasks) == sum(len(g.tasks) for g in state.graphs.values()), "a task outlives its graph"
     for ts in state.tasks.values():
         _check_task(state, ts)
@@ -39,7 +45,7 @@ def _check_task(state: State, ts: TaskState) -> None:
     wanted = ts.id - ts.graph.base in ts.graph.wanted
     same("wanted", ts.wanted, wanted)
     if ts.phase is not Phase.FAILED:
-        same("users", ts.users, sum(d.phase in live for d in ts.dependents) + wanted)
+        same("users", ts.users, sum(d.phase in live for d in ts.dependents) + wanted + ts.graph.open)
     same("is held", bool(ts.who_has), ts.phase is Phase.MEMORY)
     same("is processing", ts.processing_on is not None, ts.phase is Phase.ASSIGNED)
     for worker in ts.who_has:
@@ -61,6 +67,7 @@ def _check_users(ts: TaskState, wanted: bool) -> None:
     if ts.phase in (Phase.MEMORY, Phase.RELEASED):
         assert (ts.users > 0) == (ts.phase is Phase.MEMORY), f"{ts!r} has {ts.users} users; {ts.tell_story()}"
     if ts.forgets:
+        assert not ts.graph.open, f"{ts!r} forgets while more readers may come"
         assert not wanted and all(d.phase not in (Phase.WAITING, Phase.READY) for d in ts.dependents), f"{ts!r} forgets"
 
 

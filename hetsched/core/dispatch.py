@@ -138,7 +138,7 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     needs = ts.needs
     res = needs.resources
     uses = 0
-    if ts.dependents and not ts.wanted:
+    if ts.dependents and not ts.wanted and not ts.graph.open:
         for d in ts.dependents:
             if d.processing_on is not worker:
                 break

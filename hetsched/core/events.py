@@ -13,9 +13,11 @@ __all__ = [
     "ClientLeft",
     "Event",
     "GraphCancelled",
+    "GraphExtended",
     "GraphReleased",
     "GraphSubmitted",
     "InputsMissing",
+    "KeysReleased",
     "ReplicasAdded",
     "TasksFailed",
     "TasksFinished",
@@ -32,6 +34,10 @@ class GraphSubmitted(NamedTuple):
     in this list. ``wanted`` are the positions whose results the client will fetch. ``graph`` is a number the client has
     not used before. Of two graphs the one of greater ``urgency`` goes first (a graph submitted from inside a task is
     more urgent than the task's own). ``lanes`` renames executors for this graph alone, ``{"cpu": "cpu:3"}``.
+
+    A negative dependency ``-1 - n`` is the n-th of ``externals``: ``(graph, position)`` of a result that this client
+    wants of another graph. ``total`` says how many tasks the graph has in all, if the rest follows as
+    :class:`GraphExtended`.
     """
 
     client: ClientId
@@ -40,6 +46,25 @@ class GraphSubmitted(NamedTuple):
     wanted: Sequence[int]
     urgency: int = 0
     lanes: dict[str, str] | None = None
+    externals: Sequence[tuple[int, int]] = ()
+    total: int | None = None
+
+
+class GraphExtended(NamedTuple):
+    """The next tasks of a graph that is coming in parts; positions go on counting."""
+
+    client: ClientId
+    graph: int
+    tasks: Sequence[TaskSpec]
+    wanted: Sequence[int]
+
+
+class KeysReleased(NamedTuple):
+    """A client does not want these results of a graph any more, told by position."""
+
+    client: ClientId
+    graph: int
+    positions: Sequence[int]
 
 
 class GraphReleased(NamedTuple):
@@ -117,7 +142,7 @@ class ReplicasAdded(NamedTuple):
     tasks: Sequence[TaskId]
 
 
-ClientEvent: TypeAlias = GraphSubmitted | GraphReleased | GraphCancelled | ClientLeft
+ClientEvent: TypeAlias = GraphSubmitted | GraphExtended | KeysReleased | GraphReleased | GraphCancelled | ClientLeft
 """What a client's channel carries to the scheduler."""
 
 WorkerEvent: TypeAlias = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hetsched.errors import ProtocolError
@@ -10,25 +10,79 @@ from hetsched.errors import ProtocolError
 from .annotations import validate
 from .events import GraphSubmitted
 from .needs import Needs, rank_of
-from .state import Graph, State, TaskPrefix, TaskState
-from .types import Key, prefix_of
+from .state import LIVE, Graph, Phase, State, TaskPrefix, TaskState
+from .types import ClientId, Key, TaskSpec, prefix_of
 
-__all__ = ["build_graph"]
+__all__ = ["build_graph", "extend_graph", "link_externals", "unlink_graph"]
 
 
 def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
     """Make the states of a graph's tasks, WAITING and linked, not yet in the state's tables.
 
-    Raises ProtocolError for a position that is out of range or not before its reader.
+    Raises ProtocolError for a position that is out of range or not before its reader, or an external nobody wants.
     """
-    base = state.next_id
-    graph = Graph(event.client, event.graph, base, event.wanted)
+    total = len(event.tasks) if event.total is None else event.total
+    if total < len(event.tasks):
+        raise ProtocolError(f"the graph is said to have {total} tasks and comes with {len(event.tasks)}")
+    externals = [_external(state, event.client, number, position) for number, position in event.externals]
+    graph = Graph(event.client, event.graph, state.next_id, event.wanted, total, event.urgency)
+    _add(state, graph, event.tasks, externals, event.lanes)
+    _want(graph, event.wanted)
+    return graph
+
+
+def extend_graph(state: State, graph: Graph, tasks: Sequence[TaskSpec], wanted: Sequence[int]) -> list[TaskState]:
+    """Make the states of a graph's next tasks; raises ProtocolError, with nothing changed, as :func:`build_graph`."""
+    first = len(graph.tasks)
+    if first + len(tasks) > graph.total:
+        raise ProtocolError(f"the graph has {graph.total} tasks and {first + len(tasks)} came")
+    for position in wanted:
+        if not first <= position < first + len(tasks):
+            raise ProtocolError(f"position {position} is wanted and not among the tasks from {first} on")
+    for position, spec in enumerate(tasks, first):
+        for d in spec.dependencies:
+            if not 0 <= d < position:
+                raise ProtocolError(f"task {spec.key!r} at {position} depends on {d}, which is not before it")
+    _add(state, graph, tasks, (), None)
+    graph.wanted.update(dict.fromkeys(wanted))
+    _want(graph, wanted)
+    return graph.tasks[first:]
+
+
+def unlink_graph(graph: Graph) -> None:
+    """Have the graphs it reads from forget it."""
+    if not graph.reads:
+        return
+    for other in graph.reads:
+        del other.readers[graph]
+    for dep in {d: None for ts in graph.tasks for d in ts.dependencies if d.graph is not graph}:
+        dep.users -= sum(d.phase in LIVE for d in dep.dependents if d.graph is graph)
+        dep.dependents = [d for d in dep.dependents if d.graph is not graph]
+
+
+def _external(state: State, client: ClientId, number: int, position: int) -> TaskState:
+    graph = state.graphs.get((client, number))
+    if graph is None or graph.left or position not in graph.wanted or not 0 <= position < len(graph.tasks):
+        raise ProtocolError(f"position {position} of graph {number} is needed, and this client does not hold it")
+    return graph.tasks[position]
+
+
+def _add(
+    state: State,
+    graph: Graph,
+    tasks: Sequence[TaskSpec],
+    externals: Sequence[TaskState],
+    lanes: Mapping[str, str] | None,
+) -> None:
+    base = graph.base
     states = graph.tasks
+    urgency = graph.urgency
+    # More tasks may come to read any result, so until the last has come each counts as having a user.
+    held = len(states) + len(tasks) < graph.total
     needs_of: dict[int, Needs] = {}
     prefix_of_layer: dict[object, TaskPrefix] = {}
-    lanes = event.lanes
-    task = base
-    for spec in event.tasks:
+    task = base + len(states)
+    for spec in tasks:
         annotations = spec.annotations
         needs = needs_of.get(id(annotations))
         fresh = needs is None
@@ -39,36 +93,63 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
         prefix = prefix_of_layer.get(layer) if type(layer) is str else None
         if prefix is None:
             prefix = prefix_of_layer[layer] = _prefix(state, key)
-        rank = rank_of(event.urgency, needs.priority, task) if needs.priority or event.urgency else task
+        rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
         if fresh:
             graph.needs.setdefault(needs, ts)
         if spec.dependencies:
-            _link(ts, states, task - base)
+            _link(ts, states, task - base, externals)
+        ts.users += held
         states.append(ts)
         task += 1
-    for position in graph.wanted:
+
+
+def _want(graph: Graph, wanted: Sequence[int]) -> None:
+    states = graph.tasks
+    for position in wanted:
         if not 0 <= position < len(states):
             raise ProtocolError(f"position {position} is wanted and the graph has {len(states)} tasks")
-        states[position].wanted = True
-        states[position].users += 1
-    return graph
+        if not states[position].wanted:
+            states[position].wanted = True
+            states[position].users += 1
 
 
-def _link(ts: TaskState, states: list[TaskState], position: int) -> None:
+def _link(ts: TaskState, states: list[TaskState], position: int, externals: Sequence[TaskState]) -> None:
+    """Link a task to its inputs, those of its own graph alone: see :func:`link_externals` for the others."""
     inputs: list[TaskState] = []
     for d in ts.spec.dependencies:
-        if not 0 <= d < position:
-            raise ProtocolError(f"task {ts.key!r} at {position} depends on {d}, which is not before it")
-        dep = states[d]
-        inputs.append(dep)
-        if dep.dependents:
-            dep.dependents.append(ts)
+        if 0 <= d < position:
+            dep = states[d]
+            if dep.dependents:
+                dep.dependents.append(ts)
+            else:
+                dep.dependents = [ts]
+            dep.users += 1
+        elif d < 0 and -1 - d < len(externals):
+            dep = externals[-1 - d]
         else:
-            dep.dependents = [ts]
-        dep.users += 1
+            raise ProtocolError(f"task {ts.key!r} at {position} depends on {d}, which is not before it")
+        inputs.append(dep)
     ts.dependencies = inputs
     ts.waiting_on = ts.unplaced = len(inputs)
+
+
+def link_externals(graph: Graph) -> None:
+    """Link the tasks that read results of other graphs to those, once the graph is known to be sound."""
+    for ts in graph.tasks:
+        for dep in ts.dependencies:
+            if dep.graph is graph:
+                continue
+            dep.dependents = [*dep.dependents, ts]
+            dep.users += 1
+            dep.forgets = False
+            graph.reads[dep.graph] = None
+            dep.graph.readers[graph] = None
+            if dep.phase is Phase.MEMORY:
+                ts.waiting_on -= 1
+                ts.unplaced -= 1
+            elif dep.phase is Phase.ASSIGNED:
+                ts.unplaced -= 1
 
 
 def _needs(state: State, annotations: Mapping[str, Any] | None, lanes: Mapping[str, str] | None) -> Needs:

@@ -8,7 +8,10 @@ from typing import Any
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
-__all__ = ["DEEPER", "Needs", "level_of", "rank_of"]
+__all__ = ["DEEPER", "PYTHON", "Needs", "level_of", "rank_of"]
+
+PYTHON = "python"
+"""The annotation that names the Python version a task's function needs; made by hetsched, not by people."""
 
 _ID_BITS = 44
 _URGENCY = 1 << 32
@@ -36,10 +39,11 @@ class Needs:
     """Where a task may run, how urgent it is and how often it may fail.
 
     ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
-    names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``.
+    names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``. ``python`` is the
+    one version, "3.12", that can load a function sent by value (None: any).
     """
 
-    __slots__ = ("executor", "others", "pools", "priority", "resources", "retries", "workers")
+    __slots__ = ("executor", "others", "pools", "priority", "python", "resources", "retries", "workers")
 
     def __init__(self, annotations: Mapping[str, Any], lanes: Mapping[str, str] | None = None) -> None:
         executor = executor_of(annotations)
@@ -56,16 +60,19 @@ class Needs:
         self.resources: tuple[tuple[str, float], ...] = tuple(sorted(resources.items()))
         self.priority: float = annotations.get("priority", 0)
         self.retries: int = annotations.get("retries", 0)
+        python = annotations.get(PYTHON)
+        self.python: str | None = python if isinstance(python, str) else None
 
     def key(self) -> tuple[object, ...]:
         """What two equal needs have in common."""
-        return (self.executor, self.pools, self.workers, self.others, self.resources, self.priority, self.retries)
+        where = (self.executor, self.pools, self.workers, self.others, self.resources)
+        return (*where, self.priority, self.retries, self.python)
 
     def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
         """Tell whether this worker could run the task, were it idle."""
         if capacity.executors.get(self.executor, 0) <= 0:
             return False
-        if self.pools is None and self.workers is None and not self.resources:
+        if self.pools is None and self.workers is None and self.python is None and not self.resources:
             return True
         return all(ok for _, ok in self.trial(worker, capacity))
 
@@ -78,7 +85,22 @@ class Needs:
             found.append((f"workers {', '.join(self.workers)}", worker in self.workers))
         for name, amount in self.resources:
             found.append((f"resource {name}={amount:g}", capacity.resources.get(name, 0.0) >= amount))
+        if self.python is not None and capacity.python is not None:
+            found.append((f"Python {self.python}", capacity.python == self.python))
         return found
+
+    def why_never(self, workers: Mapping[WorkerId, Capacity]) -> str | None:
+        """Say why waiting for a worker would not help: a function by value, and no worker of its Python; else None."""
+        if self.python is None or not workers:
+            return None
+        others = sorted({capacity.python for capacity in workers.values() if capacity.python is not None})
+        if not others or self.python in others:
+            return None
+        return (
+            f"its function was sent by value (a lambda, or defined in __main__) from Python {self.python}, and the "
+            f"workers run Python {', '.join(others)}; put the function into a module that the workers can import, or "
+            f"start a worker on Python {self.python}"
+        )
 
     def why_nobody(self, workers: Mapping[WorkerId, Capacity]) -> str:
         """Say for each demand how many of the workers meet it."""

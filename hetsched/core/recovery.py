@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .state import Graph, Phase, State, TaskState, WorkerState
+from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 
-__all__ = ["Replan", "forget_holders", "replan", "unassign"]
+__all__ = ["Replan", "forget_holders", "leave_worker", "replan", "unassign"]
 
-_LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
 
 
 class Replan:
@@ -66,28 +65,50 @@ def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> No
 
 
 def replan(state: State, graphs: Sequence[Graph], cause: str, now: float) -> Replan:
-    """Recompute, for these graphs, what must run and what may be freed, and all counts that follow."""
+    """Recompute, for these graphs and those they read from, what must run, what may be freed, and all counts."""
     plan = Replan()
+    graphs = _with_sources(graphs)
+    needed: set[int] = set()
+    for graph in reversed(graphs):
+        _need(graph, graphs, needed)
     for graph in graphs:
-        needed = _needed(graph)
         _release_and_revive(state, graph, needed, plan, cause, now)
         _revoke(state, graph, plan, cause, now)
+    for graph in graphs:
         _recount(graph, plan)
     return plan
 
 
-def _needed(graph: Graph) -> set[int]:
-    """Find the tasks whose results somebody will still read, from the outputs back."""
-    needed: set[int] = set()
-    runs: set[int] = set()
+def _with_sources(graphs: Sequence[Graph]) -> list[Graph]:
+    """Add the graphs that these read from, near or far; each comes after those it reads from."""
+    found = dict.fromkeys(graphs)
+    stack = list(found)
+    while stack:
+        for source in stack.pop().reads:
+            if source not in found:
+                found[source] = None
+                stack.append(source)
+    return sorted(found, key=lambda graph: graph.base)
+
+
+def _need(graph: Graph, graphs: Sequence[Graph], needed: set[int]) -> None:
+    """Add the tasks of a graph whose results somebody will still read, from the outputs back.
+
+    What reads them must have been looked at before: a reader counts if it is needed and its own result is not there,
+    or, in a graph that is not among ``graphs``, if it is to run.
+    """
+    planned = set(graphs)
+    open_end = graph.open
     for ts in reversed(graph.tasks):
         if ts.phase is Phase.FAILED:
             continue
-        if ts.wanted or any(d.id in runs for d in ts.dependents):
+        if ts.wanted or open_end:
             needed.add(ts.id)
-            if ts.phase is not Phase.MEMORY:
-                runs.add(ts.id)
-    return needed
+            continue
+        for d in ts.dependents:
+            if d.phase in LIVE if d.graph not in planned else d.id in needed and d.phase is not Phase.MEMORY:
+                needed.add(ts.id)
+                break
 
 
 def _release_and_revive(state: State, graph: Graph, needed: set[int], plan: Replan, cause: str, now: float) -> None:
@@ -138,8 +159,8 @@ def _recount(graph: Graph, plan: Replan) -> None:
     for ts in graph.tasks:
         if ts.phase is Phase.FAILED:
             continue
-        ts.users = ts.wanted + sum(d.phase in _LIVE for d in ts.dependents)
-        if ts.phase not in _LIVE:
+        ts.users = ts.wanted + graph.open + sum(d.phase in LIVE for d in ts.dependents)
+        if ts.phase not in LIVE:
             continue
         ts.waiting_on = sum(d.phase is not Phase.MEMORY for d in ts.dependencies)
         ts.unplaced = sum(d.phase not in (Phase.MEMORY, Phase.ASSIGNED) for d in ts.dependencies)
@@ -148,3 +169,13 @@ def _recount(graph: Graph, plan: Replan) -> None:
         elif ts.phase is Phase.WAITING and not ts.waiting_on:
             plan.ready.append(ts)
     plan.wait.extend(back)
+
+
+def leave_worker(ts: TaskState) -> None:
+    """Strike an assigned task off its worker's books."""
+    worker = ts.processing_on
+    assert worker is not None
+    worker.assigned[ts.needs.executor] -= 1
+    worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
+    ts.processing_on = None
+    ts.estimate = 0.0

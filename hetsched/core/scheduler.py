@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, assert_never
 
-from hetsched.errors import NoWorkerError, ProtocolError, WorkerLostError
+from hetsched.errors import ProtocolError, WorkerLostError
 
-from .commands import CancelTasks, Command, FreeKeys, KeysFailed, KeysReady
+from .clients import Clients
+from .commands import Command, KeysFailed, KeysReady
 from .dispatch import Dispatcher
 from .events import (
     CapacityChanged,
     ClientLeft,
     Event,
     GraphCancelled,
+    GraphExtended,
     GraphReleased,
     GraphSubmitted,
     InputsMissing,
+    KeysReleased,
     ReplicasAdded,
     TasksFailed,
     TasksFinished,
     WorkerJoined,
     WorkerLost,
 )
-from .graphs import build_graph
+from .outbox import Outbox
 from .placement import Policy, make_policy
-from .recovery import forget_holders, replan, unassign
+from .recovery import forget_holders, leave_worker, replan, unassign
 from .results import collect
-from .state import Graph, Phase, State, TaskState, WorkerState
-from .types import ClientId, TaskId, WorkerId
+from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
+from .types import TaskId, WorkerId
 
 __all__ = ["Options", "Scheduler"]
 
 _WAITING, _MEMORY = Phase.WAITING, Phase.MEMORY
-_LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
 
 
 class Options(NamedTuple):
@@ -52,9 +54,9 @@ class Scheduler:
         self.state = State()
         chosen = make_policy(policy, self.options.seed) if isinstance(policy, str) else policy
         self._dispatch = Dispatcher(self.state, chosen)
-        self._cancel: dict[WorkerState, list[TaskId]] = {}
-        self._free: dict[WorkerState, list[TaskId]] = {}
-        self._to_clients: list[KeysReady | KeysFailed] = []
+        self._outbox = Outbox(self.state)
+        waits = self.options.wait_for_workers
+        self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done.
@@ -65,9 +67,13 @@ class Scheduler:
             case TasksFinished():
                 self._tasks_finished(event, now)
             case GraphSubmitted():
-                self._graph_submitted(event, now)
+                self._clients.submitted(event, now)
             case GraphReleased() | GraphCancelled():
-                self._graph_left(event.client, event.graph)
+                self._clients.left(event.client, event.graph, now)
+            case GraphExtended():
+                self._clients.extended(event, now)
+            case KeysReleased():
+                self._clients.released(event, now)
             case TasksFailed():
                 self._tasks_failed(event, now)
             case WorkerJoined():
@@ -82,7 +88,7 @@ class Scheduler:
                 self._replicas_added(event.worker, event.tasks)
             case ClientLeft():
                 for client, number in [g for g in self.state.graphs if g[0] == event.client]:
-                    self._graph_left(client, number)
+                    self._clients.left(client, number, now)
             case _:
                 assert_never(event)
         if self.state.ready:
@@ -90,70 +96,10 @@ class Scheduler:
         return self._flush()
 
     def _flush(self) -> list[Command]:
-        out: list[Command] = []
-        if self._cancel:
-            out += [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
-            self._cancel = {}
-        if self._free:
-            out += [FreeKeys(w.id, ids) for w, ids in self._free.items()]
-            self._free = {}
+        out = self._outbox.orders()
         out += self._dispatch.flush()
-        if self._to_clients:
-            out += self._to_clients
-            self._to_clients = []
+        out += self._outbox.news()
         return out
-
-    # Clients
-
-    def _graph_submitted(self, event: GraphSubmitted, now: float) -> None:
-        state = self.state
-        if (event.client, event.graph) in state.graphs:
-            raise ProtocolError(f"client {event.client!r} has a graph {event.graph} already")
-        graph = build_graph(state, event, now)
-        if not self.options.wait_for_workers:
-            for needs, ts in graph.needs.items():
-                if not any(needs.met_by(w.id, w.capacity) for w in state.workers.values()):
-                    workers = state.capacities()
-                    error = NoWorkerError(f"no worker can run the task {ts.key!r}: {needs.why_nobody(workers)}")
-                    root = ts.id - graph.base
-                    self._to_clients.append(
-                        KeysFailed(event.client, event.graph, list(graph.wanted), root, error, None, "")
-                    )
-                    return
-        state.next_id += len(graph.tasks)
-        state.graphs[event.client, event.graph] = graph
-        state.tasks.update(zip(range(graph.base, state.next_id), graph.tasks, strict=True))
-        if not self._dispatch.take_whole(graph, now):
-            self._dispatch.queue([ts for ts in graph.tasks if not ts.waiting_on], "submitted", now)
-
-    def _graph_left(self, client: ClientId, number: int) -> None:
-        """Forget a graph and all that was made or planned for it."""
-        graph = self.state.graphs.pop((client, number), None)
-        if graph is None:
-            return
-        tasks = self.state.tasks
-        for ts in graph.tasks:
-            del tasks[ts.id]
-            if ts.processing_on is not None:
-                self._cancel.setdefault(ts.processing_on, []).append(ts.id)
-                _leave_worker(ts)
-            elif ts.who_has:
-                ts.forgets = False  # those who would have read it last are being cancelled
-                self._let_go(ts)
-            # The graph is a ring of references; break it, so that payloads go now and not when garbage is collected.
-            ts.dependents = ()
-            ts.dependencies = ()
-        graph.tasks.clear()
-        graph.log.clear()
-
-    def _let_go(self, ts: TaskState) -> None:
-        """Free a result wherever it is; its phase is the caller's to change."""
-        for w in ts.who_has:
-            w.nbytes -= ts.nbytes
-            w.held -= 1
-            if not ts.forgets:
-                self._free.setdefault(w, []).append(ts.id)
-        ts.who_has = ()
 
     # Workers: results
 
@@ -162,16 +108,13 @@ class Scheduler:
         if worker is None:
             return
         got = collect(self.state, worker, event, now)
-        if got.released:
-            for ts in got.released:
-                self._let_go(ts)
-            self.state.move(got.released, Phase.RELEASED, "nobody needs it", now)
+        self._outbox.release(got.released, now)
         if got.ready:
             self._dispatch.queue(got.ready, "inputs are there", now)
         if got.wanted:
             self._announce(got.wanted)
         if got.untrue:
-            self._cancel.setdefault(worker, []).extend(ts.id for ts in got.untrue)
+            self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)
             self._replan("a task ran without its inputs", now)
 
@@ -181,7 +124,7 @@ class Scheduler:
             holders = tuple(w.id for w in ts.who_has)
             by_graph.setdefault(ts.graph, []).append((ts.id - ts.graph.base, ts.id, holders))
         for graph, ready in by_graph.items():
-            self._to_clients.append(KeysReady(graph.client, graph.number, ready))
+            self._outbox.tell(KeysReady(graph.client, graph.number, ready))
 
     def _tasks_failed(self, event: TasksFailed, now: float) -> None:
         worker = self.state.workers.get(event.worker)
@@ -197,8 +140,7 @@ class Scheduler:
                 retry.append(ts)
             else:
                 unassign(self.state, [ts], "it raised", now)
-                self._fail(ts, error, worker, now)
-                broken[ts.graph] = None
+                broken |= dict.fromkeys(self._fail(ts, error, worker, now))
         if broken:
             self._replan("a task failed", now, list(broken))
         for ts in retry:
@@ -207,7 +149,7 @@ class Scheduler:
 
     def _retry(self, ts: TaskState, worker: WorkerState, now: float) -> None:
         """Run it again: on the same worker where others there count on it, else on any."""
-        _leave_worker(ts)
+        leave_worker(ts)
         ts.retries_left -= 1
         ts.attempt += 1
         ts.forgets = False
@@ -219,29 +161,36 @@ class Scheduler:
         if any(d.processing_on is worker for d in ts.dependents):
             self._dispatch.assign(ts, worker, now)
 
-    def _fail(self, root: TaskState, error: Any, worker: WorkerState | None, now: float) -> None:
-        """Fail a task (WAITING) and all that needs it, and tell the client; a new plan must follow."""
+    def _fail(self, root: TaskState, error: Any, worker: WorkerState | None, now: float) -> list[Graph]:
+        """Fail a task (WAITING) and all that needs it, and tell the clients; these graphs must be planned anew."""
         failed = [root]
         seen = {root}
         for ts in failed:
             for d in ts.dependents:
-                if d not in seen and d.phase in _LIVE:
+                if d not in seen and d.phase in LIVE:
                     seen.add(d)
                     failed.append(d)
         story = root.tell_story()
         running = [ts for ts in failed if ts.processing_on is not None]
         for ts in running:
             assert ts.processing_on is not None
-            self._cancel.setdefault(ts.processing_on, []).append(ts.id)
+            self._outbox.cancel(ts.processing_on, [ts.id])
         unassign(self.state, running, f"its input {root.key!r} failed", now)
         self.state.move(failed[:1], Phase.FAILED, "it raised", now)
         self.state.move(failed[1:], Phase.FAILED, f"its input {root.key!r} failed", now)
-        graph = root.graph
-        positions = [ts.id - graph.base for ts in failed if ts.wanted]
         where = worker.id if worker is not None else None
-        self._to_clients.append(
-            KeysFailed(graph.client, graph.number, positions, root.id - graph.base, error, where, story)
-        )
+        graphs: dict[Graph, list[int]] = {root.graph: []}
+        for ts in failed:
+            wanted = graphs.setdefault(ts.graph, [])
+            if ts.wanted:
+                wanted.append(ts.id - ts.graph.base)
+        for graph, positions in graphs.items():
+            # In another graph than the root's there is no place for it: the position says so.
+            place = root.id - graph.base if graph is root.graph else -1
+            graph.failure = KeysFailed(graph.client, graph.number, positions, place, error, where, story)
+            if positions or graph is root.graph:
+                self._outbox.tell(graph.failure)
+        return list(graphs)
 
     # Workers: coming and going
 
@@ -270,7 +219,7 @@ class Scheduler:
             ts.losses += not ts.waiting_on
         unassign(self.state, running, cause, now)
         for ts in running:
-            if ts.losses > self.options.allowed_losses and ts.phase in _LIVE:
+            if ts.losses > self.options.allowed_losses and ts.phase in LIVE:
                 error = WorkerLostError(
                     f"{ts.losses} workers were lost while they may have been running the task {ts.key!r}; "
                     f"its story: {ts.tell_story()}"
@@ -287,7 +236,7 @@ class Scheduler:
         cause = f"{worker.id} could not get an input"
         for ts in inputs:
             for w in ts.who_has:
-                self._free.setdefault(w, []).append(ts.id)
+                self._outbox.free(w, [ts.id])
         forget_holders(self.state, inputs, list(self.state.workers.values()), cause, now)
         readers = [(self.state.tasks.get(task), attempt) for task, attempt in event.tasks]
         down = [ts for ts, n in readers if ts is not None and ts.processing_on is worker and ts.attempt == n]
@@ -303,7 +252,7 @@ class Scheduler:
             if ts is not None and ts.processing_on is worker:
                 continue  # all holders were lost since, and this worker was told to make it: it goes by that order
             if ts is None or ts.phase is not _MEMORY:
-                self._free.setdefault(worker, []).append(task)
+                self._outbox.free(worker, [task])
             elif worker not in ts.who_has:
                 ts.who_has = (*ts.who_has, worker)
                 worker.nbytes += ts.nbytes
@@ -315,18 +264,8 @@ class Scheduler:
     def _replan(self, cause: str, now: float, graphs: Sequence[Graph] | None = None) -> None:
         plan = replan(self.state, list(self.state.graphs.values()) if graphs is None else graphs, cause, now)
         for w, revoked in plan.revoke.items():
-            self._cancel.setdefault(w, []).extend(ts.id for ts in revoked)
+            self._outbox.cancel(w, [ts.id for ts in revoked])
         for w, freed in plan.free.items():
-            self._free.setdefault(w, []).extend(ts.id for ts in freed)
+            self._outbox.free(w, [ts.id for ts in freed])
         self.state.move(plan.wait, _WAITING, cause, now)
         self._dispatch.queue(plan.ready, cause, now)
-
-
-def _leave_worker(ts: TaskState) -> None:
-    """Strike an assigned task off its worker's books."""
-    worker = ts.processing_on
-    assert worker is not None
-    worker.assigned[ts.needs.executor] -= 1
-    worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
-    ts.processing_on = None
-    ts.estimate = 0.0

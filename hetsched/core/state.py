@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from .commands import KeysFailed
 from .needs import Needs
-from .types import Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
+from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
-__all__ = ["LEGAL", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState"]
+__all__ = ["LEGAL", "LIVE", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState"]
 
 
 class Phase(IntEnum):
@@ -38,6 +39,9 @@ LEGAL: Mapping[Phase, frozenset[Phase]] = {
     Phase.FAILED: frozenset({Phase.RELEASED}),
 }
 """From each phase, the phases a task may go to next."""
+
+LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
+"""The phases of a task that is still to run."""
 
 _LEGAL_BITS = tuple(sum(1 << target for target in LEGAL[phase]) for phase in Phase)
 
@@ -81,11 +85,15 @@ class WorkerState:
 
     def room_for(self, executor: str) -> int:
         """How many more tasks it wants to be given for this executor."""
-        slots = self.capacity.executors.get(executor, 0)
+        capacity = self.capacity
+        slots = capacity.executors.get(executor, 0)
         if not slots:
             return 0
-        window = self.capacity.window
-        return slots * window - self.assigned.get(executor, 0) if window else 1 << 40
+        if not capacity.window:
+            return 1 << 40
+        given = self.assigned.get(executor, 0)
+        few = self.occupancy < slots * capacity.ahead
+        return slots * (MOST_AHEAD if few else capacity.window) - given
 
     def __repr__(self) -> str:
         return f"<WorkerState {self.id!r}>"
@@ -180,18 +188,40 @@ class TaskState:
 class Graph:
     """One submitted graph: its own name space."""
 
-    __slots__ = ("base", "client", "log", "needs", "number", "tasks", "wanted")
+    __slots__ = (
+        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "tasks", "total", "urgency",
+        "wanted",
+    )  # fmt: skip
 
-    def __init__(self, client: ClientId, number: int, base: TaskId, wanted: Iterable[int]) -> None:
+    def __init__(
+        self, client: ClientId, number: int, base: TaskId, wanted: Iterable[int], total: int, urgency: int = 0
+    ) -> None:
         self.client = client
         self.number = number
         self.base = base
+        self.total = total
+        """How many tasks it has, those to come included."""
+        self.urgency = urgency
         self.tasks: list[TaskState] = []
+        self.reads: dict[Graph, None] = {}
+        """Other graphs whose results its tasks read."""
+        self.readers: dict[Graph, None] = {}
+        """Other graphs whose tasks read results of this one: while there are any, it stays to be made again."""
+        self.left = False
+        """Its client is done with it."""
+        self.failure: KeysFailed | None = None
+        """The last failure told of it: tasks still to come may need what failed."""
         self.needs: dict[Needs, TaskState] = {}
         """What its tasks demand, each with the first task that does."""
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
+
+    @property
+    def open(self) -> bool:
+        """Whether tasks of it are still to come, which may read any result."""
+        return len(self.tasks) < self.total
+
 
 class State:
     """All tasks, graphs and workers, and the queues of what can run."""

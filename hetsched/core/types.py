@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 __all__ = [
     "ANY_POOL",
     "EACH",
+    "MOST_AHEAD",
     "Capacity",
     "ClientId",
     "Key",
@@ -123,14 +124,20 @@ class Capacity(NamedTuple):
 
     ``executors`` maps an executor's name to its slots, ``resources`` a resource to how much of it there is, ``pool``
     is the pool's name, :data:`ANY_POOL` or None. ``window`` is how many tasks per slot it wants to be given ahead of
-    time; 0 means all there are.
+    time; 0 means all there are. ``ahead`` is how many seconds of expected work per slot it takes whatever their number,
+    :data:`MOST_AHEAD` tasks at most. ``python`` is its version, "3.12", where functions may come by value.
     """
 
     executors: Mapping[str, int]
     resources: Mapping[str, float] = {}
     pool: str | None = None
     window: int = 2
+    ahead: float = 0.0
+    python: str | None = None
 
+
+MOST_AHEAD = 512
+"""The most tasks per slot that a worker is given ahead of time because they are short."""
 
 _HEX = frozenset("0123456789abcdef")
 _names: dict[str, str] = {}

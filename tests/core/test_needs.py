@@ -17,7 +17,7 @@ def needs(lanes=None, **annotations):
 
 def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
     n = needs()
-    assert n.key() == ("cpu", None, None, False, (), 0, 0)
+    assert n.key() == ("cpu", None, None, False, (), 0, 0, None)
     assert n.met_by("a", Capacity({"cpu": 1}))
     assert not n.met_by("a", Capacity({"cpu": 0}))
     assert not n.met_by("a", Capacity({"io": 4}))
@@ -26,15 +26,15 @@ def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
 @pytest.mark.parametrize(
     ("annotations", "key"),
     [
-        ({"executor": "io", "retries": 2}, ("io", None, None, False, (), 0, 2)),
-        ({"pool": "p", "priority": 1.5}, ("cpu", ("p",), None, False, (), 1.5, 0)),
-        ({"pool": None}, ("cpu", None, None, False, (), 0, 0)),
-        ({"pool": ["p", "q"], "workers": "w"}, ("cpu", ("p", "q"), ("w",), False, (), 0, 0)),
-        ({"workers": ["w", "v"], "allow_other_workers": True}, ("cpu", None, ("w", "v"), True, (), 0, 0)),
-        ({"resources": {"b": 2, "a": 1}}, ("cpu", None, None, False, (("a", 1.0), ("b", 2.0)), 0, 0)),
-        ({"gpu": True}, ("gpu", None, None, False, (("GPU", 1.0),), 0, 0)),
-        ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0)),
-        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0)),
+        ({"executor": "io", "retries": 2}, ("io", None, None, False, (), 0, 2, None)),
+        ({"pool": "p", "priority": 1.5}, ("cpu", ("p",), None, False, (), 1.5, 0, None)),
+        ({"pool": None}, ("cpu", None, None, False, (), 0, 0, None)),
+        ({"pool": ["p", "q"], "workers": "w"}, ("cpu", ("p", "q"), ("w",), False, (), 0, 0, None)),
+        ({"workers": ["w", "v"], "allow_other_workers": True}, ("cpu", None, ("w", "v"), True, (), 0, 0, None)),
+        ({"resources": {"b": 2, "a": 1}}, ("cpu", None, None, False, (("a", 1.0), ("b", 2.0)), 0, 0, None)),
+        ({"gpu": True}, ("gpu", None, None, False, (("GPU", 1.0),), 0, 0, None)),
+        ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0, None)),
+        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0, None)),
     ],
 )
 def test_annotations_are_read_once(annotations, key) -> None:

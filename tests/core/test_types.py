@@ -49,7 +49,7 @@ def test_a_spec_has_no_dict() -> None:
 
 
 def test_a_capacity_says_little_by_default() -> None:
-    assert Capacity({"cpu": 1}) == ({"cpu": 1}, {}, None, 2)
+    assert Capacity({"cpu": 1}) == ({"cpu": 1}, {}, None, 2, 0.0, None)
     assert ANY_POOL == "*"
 
 

@@ -1,0 +1,65 @@
+"""What a scheduler is about to say, gathered while it handles one event."""
+
+from __future__ import annotations
+
+from .commands import CancelTasks, Command, FreeKeys, KeysFailed, KeysReady
+from .state import Phase, State, TaskState, WorkerState
+from .types import TaskId
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """Orders by worker, one message of a kind to each; and what clients are told."""
+
+    __slots__ = ("_cancel", "_free", "_state", "_to_clients")
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._cancel: dict[WorkerState, list[TaskId]] = {}
+        self._free: dict[WorkerState, list[TaskId]] = {}
+        self._to_clients: list[KeysReady | KeysFailed] = []
+
+    def cancel(self, worker: WorkerState, tasks: list[TaskId]) -> None:
+        """Have a worker put tasks down."""
+        self._cancel.setdefault(worker, []).extend(tasks)
+
+    def free(self, worker: WorkerState, tasks: list[TaskId]) -> None:
+        """Have a worker forget results."""
+        self._free.setdefault(worker, []).extend(tasks)
+
+    def tell(self, message: KeysReady | KeysFailed) -> None:
+        """Tell a client something."""
+        self._to_clients.append(message)
+
+    def let_go(self, ts: TaskState) -> None:
+        """Free a result wherever it is; its phase is the caller's to change."""
+        for w in ts.who_has:
+            w.nbytes -= ts.nbytes
+            w.held -= 1
+            if not ts.forgets:
+                self._free.setdefault(w, []).append(ts.id)
+        ts.who_has = ()
+
+    def release(self, tasks: list[TaskState], now: float) -> None:
+        """Drop results that have no user left."""
+        if tasks:
+            for ts in tasks:
+                self.let_go(ts)
+            self._state.move(tasks, Phase.RELEASED, "nobody needs it", now)
+
+    def orders(self) -> list[Command]:
+        """Take what workers are to put down and to forget."""
+        out: list[Command] = []
+        if self._cancel:
+            out += [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
+            self._cancel = {}
+        if self._free:
+            out += [FreeKeys(w.id, ids) for w, ids in self._free.items()]
+            self._free = {}
+        return out
+
+    def news(self) -> list[KeysReady | KeysFailed]:
+        """Take what clients are to be told."""
+        told, self._to_clients = self._to_clients, []
+        return told
