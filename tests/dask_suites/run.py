@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 import time
@@ -42,6 +43,9 @@ Results = dict[Unit, Outcomes]
 def main(argv: list[str] | None = None) -> int:
     """Run what the command line asks for, print the table, return the exit status."""
     options = parse(argv)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in a shell's background job: tests of Ctrl-C would wait for ever, dask's own too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     root = dask_root()
     pick = sample_of if options.sample else units_of
     units = [unit for suite in options.suite or SUITES for unit in pick(suite, root)]
