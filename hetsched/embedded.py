@@ -158,7 +158,9 @@ class Embedded:
         """
         if self._pumper == threading.get_ident():
             raise RuntimeError("hetsched.get was called in the middle of scheduling, by a finalizer perhaps")
-        inside = current_batch()
+        outer = current_batch()
+        # A task of another worker in this process, a cluster's, waits as a foreign thread, but gives up its slot there.
+        inside = outer if outer is not None and outer.owner is self._engine else None
         foreign = inside is None and threading.current_thread() is not threading.main_thread()
         lane = self._lane(self.cpus if cpus is None else cpus, foreign)
         lanes = None if lane == "cpu" else {"cpu": lane}
@@ -171,7 +173,10 @@ class Embedded:
             submission = Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call)
             if inside is None:
                 self._post(submission, lane)
-                call.wait()
+                if outer is None or outer.owner is None:
+                    call.wait()
+                else:
+                    outer.owner.wait(outer, call)
             else:
                 self._inbox.append(submission)
                 self._pump()

@@ -10,6 +10,9 @@ The tree, with the built-in error each one also is, so that programs which catch
     ├── AnnotationError       (ValueError)  a known annotation with a bad value
     ├── NoWorkerError         (ValueError)  no worker there is could ever run the task
     ├── ProtocolError         the peer said something that is not in the protocol
+    ├── ConnectionLost        (ConnectionError)  the peer is gone, or was never there
+    ├── Rejected              the two ends of a connection cannot or may not speak
+    ├── OversizeError         (ValueError)  a message is larger than the peer takes
     └── TaskError             running a task failed for a reason that is not the user's own exception
         ├── TaskCancelled     the task was cancelled before it ended
         ├── WorkerLostError   the workers that tried the task were lost
@@ -25,12 +28,15 @@ from __future__ import annotations
 __all__ = [
     "AnnotationError",
     "BadKeyError",
+    "ConnectionLost",
     "CycleError",
     "GraphError",
     "HetschedError",
     "MissingKeyError",
     "NoWorkerError",
+    "OversizeError",
     "ProtocolError",
+    "Rejected",
     "RemoteError",
     "TaskCancelled",
     "TaskError",
@@ -82,6 +88,18 @@ class ProtocolError(HetschedError):
     """The peer said something that is not in the protocol."""
 
 
+class ConnectionLost(HetschedError, ConnectionError):
+    """The peer is gone, or was never there. Connecting again may help."""
+
+
+class Rejected(HetschedError):
+    """The two ends of a connection cannot or may not speak; connecting again will not help."""
+
+
+class OversizeError(HetschedError, ValueError):
+    """A message is larger than the peer takes. Nothing was sent, and the connection is as good as before."""
+
+
 class TaskError(HetschedError):
     """Running a task failed for a reason that is not the user's own exception."""
 
@@ -95,4 +113,13 @@ class WorkerLostError(TaskError):
 
 
 class RemoteError(TaskError):
-    """Stands in for an exception that could not be carried over; holds its type's name and text."""
+    """Stands in for an exception that could not be carried over; its text holds the type's name and text.
+
+    ``type_name`` and ``message`` hold these apart, ``remote_traceback`` the traceback as text; "" where not known.
+    """
+
+    def __init__(self, text: str = "", *, type_name: str = "", message: str = "", remote_traceback: str = "") -> None:
+        super().__init__(text)
+        self.type_name = type_name
+        self.message = message
+        self.remote_traceback = remote_traceback

@@ -19,6 +19,7 @@ __all__ = [
     "InputsMissing",
     "KeysReleased",
     "ReplicasAdded",
+    "ResultsMissing",
     "TasksFailed",
     "TasksFinished",
     "WorkerEvent",
@@ -61,6 +62,14 @@ class GraphExtended(NamedTuple):
 
 class KeysReleased(NamedTuple):
     """A client does not want these results of a graph any more, told by position."""
+
+    client: ClientId
+    graph: int
+    positions: Sequence[int]
+
+
+class ResultsMissing(NamedTuple):
+    """A client could not get results it wants from anyone said to hold them, told by position: make them again."""
 
     client: ClientId
     graph: int
@@ -142,7 +151,9 @@ class ReplicasAdded(NamedTuple):
     tasks: Sequence[TaskId]
 
 
-ClientEvent: TypeAlias = GraphSubmitted | GraphExtended | KeysReleased | GraphReleased | GraphCancelled | ClientLeft
+ClientEvent: TypeAlias = (
+    GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
+)
 """What a client's channel carries to the scheduler."""
 
 WorkerEvent: TypeAlias = (

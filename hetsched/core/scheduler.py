@@ -21,6 +21,7 @@ from .events import (
     InputsMissing,
     KeysReleased,
     ReplicasAdded,
+    ResultsMissing,
     TasksFailed,
     TasksFinished,
     WorkerJoined,
@@ -72,6 +73,8 @@ class Scheduler:
                 self._clients.left(event.client, event.graph, now)
             case GraphExtended():
                 self._clients.extended(event, now)
+            case ResultsMissing():
+                self._results_missing(event, now)
             case KeysReleased():
                 self._clients.released(event, now)
             case TasksFailed():
@@ -234,14 +237,25 @@ class Scheduler:
         found = [self.state.tasks.get(task) for task in event.inputs]
         inputs = [ts for ts in found if ts is not None]
         cause = f"{worker.id} could not get an input"
-        for ts in inputs:
-            for w in ts.who_has:
-                self._outbox.free(w, [ts.id])
-        forget_holders(self.state, inputs, list(self.state.workers.values()), cause, now)
+        self._disbelieve(inputs, cause, now)
         readers = [(self.state.tasks.get(task), attempt) for task, attempt in event.tasks]
         down = [ts for ts, n in readers if ts is not None and ts.processing_on is worker and ts.attempt == n]
         unassign(self.state, down, cause, now)
         self._replan(cause, now)
+
+    def _results_missing(self, event: ResultsMissing, now: float) -> None:
+        graph = self.state.graphs.get((event.client, event.graph))
+        if graph is not None:
+            cause = f"{event.client} could not get it"
+            self._disbelieve([graph.tasks[p] for p in event.positions if p in graph.wanted], cause, now)
+            self._replan(cause, now)
+
+    def _disbelieve(self, tasks: list[TaskState], cause: str, now: float) -> None:
+        """Take results for lost, whoever is said to hold them; a plan must follow."""
+        for ts in tasks:
+            for w in ts.who_has:
+                self._outbox.free(w, [ts.id])
+        forget_holders(self.state, tasks, list(self.state.workers.values()), cause, now)
 
     def _replicas_added(self, name: WorkerId, replicas: Sequence[TaskId]) -> None:
         worker = self.state.workers.get(name)

@@ -96,6 +96,10 @@ class TaskSpec:
         args = None if self.args is EACH else self.args
         return _spec, (self.key, self.func, args, self.kwargs, self.dependencies, self.annotations)
 
+    def loaded(self) -> TaskSpec:
+        """Return a spec whose function and arguments are here: itself, unless it is one that was sent."""
+        return self
+
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Run the task on the results of its dependencies, given in their order."""
         args = self.args

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import cloudpickle
 
+from hetsched.comm.remote_errors import load_error
 from hetsched.core.types import EACH, TaskSpec
 from hetsched.errors import RemoteError, WorkerLostError
 
@@ -56,7 +57,7 @@ class ChildProcess:
             raise RemoteError(f"the outcome of the task {spec.key!r} could not be loaded: {error!r}") from error
         if good:
             return value
-        raise value
+        raise load_error(value)
 
     def _start(self) -> subprocess.Popen[bytes]:
         process = self._process

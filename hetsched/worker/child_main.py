@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
-from typing import Any
 
 import cloudpickle
-import tblib.pickling_support
 
+from hetsched.comm.remote_errors import dump_error
 from hetsched.core.types import EACH, TaskSpec
-from hetsched.errors import RemoteError
 
 from .child import read_frame, write_frame
 
@@ -42,21 +41,4 @@ def _answer(order: bytes) -> bytes:
         spec = TaskSpec(None, func, EACH if args is None else args, kwargs)
         return bytes(cloudpickle.dumps((True, spec(inputs))))
     except BaseException as error:  # user code: whatever it raises is the task's outcome
-        return _pack_error(error)
-
-
-def _pack_error(error: BaseException) -> bytes:
-    try:
-        tblib.pickling_support.install(error)
-        packed = bytes(cloudpickle.dumps((False, error)))
-        cloudpickle.loads(packed)
-    except Exception:
-        return bytes(cloudpickle.dumps((False, RemoteError(_describe(error)))))
-    return packed
-
-
-def _describe(error: Any) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return type(error).__name__
+        return bytes(cloudpickle.dumps((False, dump_error(error, pickle.HIGHEST_PROTOCOL))))

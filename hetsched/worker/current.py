@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from hetsched.core.types import TaskId
 from hetsched.errors import TaskCancelled
@@ -12,15 +13,41 @@ from hetsched.errors import TaskCancelled
 from .child import ChildProcess
 from .instructions import Item
 
-__all__ = ["RunningBatch", "check_stopped", "current_batch", "enter", "leave"]
+__all__ = ["Owner", "RunningBatch", "Waiter", "check_stopped", "current_batch", "enter", "leave"]
+
+
+class Waiter(Protocol):
+    """Something a task waits for."""
+
+    def finished(self) -> bool:
+        """Tell whether the wait is over."""
+        ...
+
+    def on_finish(self, call: Callable[[], None]) -> None:
+        """Have ``call`` called when it is over, at once if it is."""
+        ...
+
+    def wait(self) -> None:
+        """Block until it is over; KeyboardInterrupt passes through."""
+        ...
+
+
+class Owner(Protocol):
+    """A worker, as a task that waits sees it."""
+
+    def wait(self, batch: RunningBatch, waiter: Waiter) -> None:
+        """Wait inside of the task ``batch`` is at, its slot given up meanwhile."""
+        ...
 
 
 class RunningBatch:
     """A batch on its way through a thread; others may take tasks back from its end."""
 
-    __slots__ = ("child", "executor", "given", "items", "number", "stopped", "task")
+    __slots__ = ("child", "executor", "given", "items", "number", "owner", "stopped", "task")
 
-    def __init__(self, number: int, executor: str, items: Sequence[Item], stopped: set[TaskId]) -> None:
+    def __init__(
+        self, number: int, executor: str, items: Sequence[Item], stopped: set[TaskId], owner: Owner | None = None
+    ) -> None:
         self.number = number
         self.executor = executor
         self.given = items
@@ -28,6 +55,8 @@ class RunningBatch:
         self.stopped = stopped
         """The tasks, of any batch, that were asked to stop."""
         self.task: TaskId = -1
+        self.owner = owner
+        """The worker it belongs to."""
         self.child: ChildProcess | None = None
         """The process its tasks run in, if not this one."""
 

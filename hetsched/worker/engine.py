@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from time import perf_counter
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from hetsched.core.commands import WorkerCommand
 from hetsched.core.events import WorkerEvent
-from hetsched.core.types import TaskId, WorkerId
+from hetsched.core.types import Outcome, TaskId, WorkerId
 
-from .current import RunningBatch
+from .current import RunningBatch, Waiter
 from .executors import Executor, Report
 from .instructions import (
     BatchExecuted,
@@ -31,23 +31,7 @@ from .instructions import (
 )
 from .state import WorkerState
 
-__all__ = ["Engine", "Waiter"]
-
-
-class Waiter(Protocol):
-    """Something a task waits for."""
-
-    def finished(self) -> bool:
-        """Tell whether the wait is over."""
-        ...
-
-    def on_finish(self, call: Callable[[], None]) -> None:
-        """Have ``call`` called when it is over, at once if it is."""
-        ...
-
-    def wait(self) -> None:
-        """Block until it is over; KeyboardInterrupt passes through."""
-        ...
+__all__ = ["Engine"]
 
 
 class _Hand(threading.local):
@@ -64,6 +48,9 @@ class Engine:
     next one on the spot, so that a chain of tasks costs no hand-off. ``send`` gets what the worker tells the scheduler,
     in order, and is called under the lock: it must only note it down. ``after`` is called without the lock, in a thread
     of the worker's, after a batch or a nudge. The first ``devices`` lanes of the GPU executor own a device each.
+
+    ``fetch`` is called, under the lock, to have results brought from a peer, which :meth:`fetched` then takes; without
+    it there are no peers. ``note`` gets the outcomes of each batch, without the lock, before they are reported.
     """
 
     def __init__(
@@ -75,8 +62,13 @@ class Engine:
         send: Callable[[WorkerEvent], None],
         after: Callable[[], None],
         devices: int = 0,
+        store: MutableMapping[TaskId, Any] | None = None,
+        fetch: Callable[[WorkerId, Sequence[TaskId]], None] | None = None,
+        note: Callable[[Sequence[Outcome]], None] | None = None,
     ) -> None:
-        self.store: dict[TaskId, Any] = {}
+        self.store: MutableMapping[TaskId, Any] = {} if store is None else store
+        self._fetch = fetch
+        self._note = note
         self._lock = threading.Lock()
         self._mind = WorkerState(worker, executors, resources)
         self._measure = measure
@@ -117,6 +109,10 @@ class Engine:
         where it holds no lock.
         """
         return self._feed(command)
+
+    def fetched(self, event: KeysFetched) -> list[Any]:
+        """Take what a peer gave, its values being in the store; returns values that were dropped, as :meth:`order`."""
+        return self._feed(event)
 
     def nudge(self, name: str) -> bool:
         """Have an idle thread of an executor call ``after``; False where there is none."""
@@ -177,6 +173,8 @@ class Engine:
 
     def _executed(self, executor: Executor, report: Report) -> RunningBatch | None:
         """Take a thread's report; return its next batch, if there is one for it."""
+        if self._note is not None:
+            self._note(report.done)
         with self._lock:
             garbage: list[Any] = []
             executor.outstanding -= 1
@@ -201,7 +199,7 @@ class Engine:
             match instruction:
                 case Execute(name, number, items):
                     executor = self._choose(name, mine if kept is None else None)
-                    batch = self._running[number] = RunningBatch(number, name, items, self._stopped)
+                    batch = self._running[number] = RunningBatch(number, name, items, self._stopped, self)
                     self._whose[number] = executor
                     if executor is mine and kept is None:
                         executor.outstanding += 1
@@ -222,8 +220,9 @@ class Engine:
                     more = self._mind.handle(TasksReclaimed(number, taken), perf_counter())
                     second = self._apply(more, garbage, mine if kept is None else None)
                     kept = kept or second
+                case Fetch(peer, tasks) if self._fetch is not None:
+                    self._fetch(peer, tasks)
                 case Fetch(peer, tasks):
-                    # Nobody to fetch from in one process: all results are in one store.
                     more = self._mind.handle(KeysFetched(peer, (), tasks), perf_counter())
                     self._apply(more, garbage)
                 case _:

@@ -252,6 +252,7 @@ class Executor:
 
 def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
     """Run a task in a child process; a function that has something to do around the call in this one may do it."""
+    spec = spec.loaded()
     func = spec.func
     if isinstance(func, InContext):
         func = func.__wrapped__

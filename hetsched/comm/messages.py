@@ -1,0 +1,184 @@
+"""What ends say to each other beside the scheduler's own events and commands, and which message may go where.
+
+Each message is a NamedTuple. Its first field names the worker or client at the far end of the channel and is not sent:
+the one who receives it knows whom the channel belongs to, and would not believe another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady
+from hetsched.core.events import (
+    CapacityChanged,
+    GraphCancelled,
+    GraphReleased,
+    InputsMissing,
+    KeysReleased,
+    ReplicasAdded,
+    ResultsMissing,
+    TasksFailed,
+    TasksFinished,
+)
+from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
+
+__all__ = [
+    "FROM_CLIENT",
+    "FROM_HOLDER",
+    "FROM_READER",
+    "FROM_WORKER",
+    "TO_CLIENT",
+    "TO_WORKER",
+    "Answered",
+    "Asked",
+    "Closed",
+    "GraphPart",
+    "HeartBeat",
+    "OrderRow",
+    "Orders",
+    "PayloadsDropped",
+    "ResultsAsked",
+    "ResultsSent",
+    "WorkerLeaving",
+    "WorkerOffered",
+]
+
+
+class GraphPart(NamedTuple):
+    """Tasks of a graph, column by column: the whole of it, or what comes next of one that comes in parts.
+
+    ``total`` is how many tasks the graph has; ``first`` the position of the first one here. ``notes`` are annotations,
+    ``noted`` for each task one more than the place of its own among them, 0 for none; empty if none has any.
+    ``functions`` are digests, each with a frame; ``payloads`` say for runs of tasks, in order, ``(tasks, frames, places
+    in functions)``, and their frames follow those of the functions. See GraphSubmitted for the rest.
+    """
+
+    client: ClientId
+    graph: int
+    total: int
+    first: int
+    keys: Sequence[Key]
+    dependencies: Sequence[Sequence[int]]
+    wanted: Sequence[int]
+    notes: Sequence[Mapping[str, Any]]
+    noted: Sequence[int]
+    functions: Sequence[bytes]
+    payloads: Sequence[tuple[int, int, Sequence[int]]]
+    urgency: int = 0
+    externals: Sequence[tuple[int, int]] = ()
+
+
+class OrderRow(NamedTuple):
+    """One task to run: see RunTask. ``payload`` and ``place`` say where its function and arguments are."""
+
+    task: TaskId
+    rank: int | str
+    payload: int
+    place: int
+    prefix: str
+    executor: str
+    inputs: Sequence[TaskId]
+    uses: int
+    attempt: int
+    resources: Sequence[tuple[str, float]]
+    holders: Sequence[tuple[TaskId, Sequence[str]]]
+
+
+class Orders(NamedTuple):
+    """Tasks to run, with the payloads that have not been sent to this worker yet.
+
+    ``functions`` are digests, each with a frame; ``payloads`` are ``(id, frames, digests of functions)``, with their
+    frames after those.
+    """
+
+    worker: WorkerId
+    rows: Sequence[OrderRow]
+    functions: Sequence[bytes]
+    payloads: Sequence[tuple[int, int, Sequence[bytes]]]
+
+
+class PayloadsDropped(NamedTuple):
+    """No task will speak of these payloads and functions any more."""
+
+    worker: WorkerId
+    payloads: Sequence[int]
+    functions: Sequence[bytes]
+
+
+class WorkerOffered(NamedTuple):
+    """A worker says what it can do, and where others get results from it."""
+
+    worker: WorkerId
+    capacity: Capacity
+    address: str
+    facts: Mapping[str, Any]
+
+
+class HeartBeat(NamedTuple):
+    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like."""
+
+    worker: WorkerId
+    facts: Mapping[str, Any]
+
+
+class WorkerLeaving(NamedTuple):
+    """A worker is about to end and wants no more tasks; it ends when it is told that it may (Closed)."""
+
+    worker: WorkerId
+    why: str
+
+
+class Closed(NamedTuple):
+    """The other end is about to close this channel, and says why."""
+
+    who: str
+    why: str
+
+
+class Asked(NamedTuple):
+    """A client asks something, to be answered under the same number."""
+
+    client: ClientId
+    number: int
+    question: str
+    about: Any
+
+
+class Answered(NamedTuple):
+    """The answer; ``error`` instead says why there is none."""
+
+    client: ClientId
+    number: int
+    answer: Any
+    error: str | None
+
+
+class ResultsAsked(NamedTuple):
+    """Send these results."""
+
+    reader: str
+    tasks: Sequence[TaskId]
+
+
+class ResultsSent(NamedTuple):
+    """Some of the results asked for: ``(task, header, frames)``; the last message of an answer is ``final``.
+
+    ``missing`` are not here; ``unfit`` are here and cannot be sent: ``(task, the error, packed)``.
+    """
+
+    holder: str
+    results: Sequence[tuple[TaskId, Any, int]]
+    missing: Sequence[TaskId]
+    unfit: Sequence[tuple[TaskId, bytes]]
+    final: bool
+
+
+FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, Closed)
+FROM_WORKER = (
+    WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
+)  # fmt: skip
+TO_WORKER = (Orders, CancelTasks, FreeKeys, PayloadsDropped, Closed)
+FROM_READER = (ResultsAsked,)
+FROM_HOLDER = (ResultsSent,)

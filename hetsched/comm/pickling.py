@@ -1,0 +1,159 @@
+"""Pickle what a person hands over: by name where that can be, by value where it must be.
+
+Large buffers stay out of band, numpy's arrays are pickled in words that every numpy understands, and what lives on a
+device that the receiver has not comes to the host first, wherever it is inside.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import pickle
+import sys
+from io import BytesIO
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+
+from hetsched.errors import TaskError
+
+from .arrays import (
+    DTYPES,
+    SCALARS,
+    make_bool_type,
+    reduce_array,
+    reduce_dtype,
+    reduce_scalar,
+    reduce_tensor,
+    reduce_view,
+)
+from .to_host import host_of
+
+__all__ = ["IN_BAND", "PYTHON", "Pickled", "check_python", "dumps", "itself"]
+
+IN_BAND = 4096
+"""Buffers of fewer bytes are copied into the pickle: a frame of each would cost more."""
+
+PYTHON = (sys.version_info.major, sys.version_info.minor)
+"""The version of Python whose code objects this process can load."""
+
+
+class Pickled(NamedTuple):
+    """A pickle, and what is inside."""
+
+    data: bytes
+    by_name: bool
+    """All functions and classes are named, none is there by value."""
+    has_code: bool
+    """There is code, which only the minor version of Python that made it can load."""
+
+
+def dumps(obj: Any, protocol: int, devices: tuple[str, ...] = (), buffers: list[memoryview] | None = None) -> Pickled:
+    """Pickle an object.
+
+    From protocol 5 on ``buffers``, if given, is filled with the large buffers, without a copy. Objects on a device stay
+    as they are where its kind is among ``devices``. Raises what the object's own code raises, and pickle.PicklingError
+    or TypeError for what cannot be pickled.
+    """
+    callback = None
+    if buffers is not None and protocol >= 5:
+        del buffers[:]
+
+        def callback(buffer: pickle.PickleBuffer) -> bool:
+            raw = buffer.raw()
+            if raw.nbytes < IN_BAND:
+                return True
+            buffers.append(raw)
+            return False
+
+    file = BytesIO()
+    if not cloudpickle.list_registry_pickle_by_value():
+        by_name = _ByName(file, protocol, buffer_callback=callback)
+        by_name.about = protocol, devices
+        try:
+            by_name.dump(obj)
+        except Exception:  # user code runs here; whatever went wrong, the other way may do, or tells why not
+            if buffers is not None:
+                del buffers[:]
+        else:
+            return Pickled(file.getvalue(), True, False)
+    file = BytesIO()
+    by_value = _ByValue(file, protocol, buffer_callback=callback)
+    by_value.about = protocol, devices
+    by_value.dump(obj)
+    return Pickled(file.getvalue(), False, by_value.has_code)
+
+
+def check_python(version: Any) -> None:
+    """Raise TaskError unless code objects of that version, ``(major, minor)``, are this process's too."""
+    if tuple(version) != PYTHON:
+        theirs, ours = ".".join(map(str, version)), ".".join(map(str, PYTHON))
+        raise TaskError(
+            f"code of Python {theirs} came by value, and this is Python {ours}, which cannot load it. Functions and "
+            "classes that both sides can import cross from one version to the other; lambdas and what a script defines "
+            "do not"
+        )
+
+
+def itself(obj: Any) -> Any:
+    """What a pickle calls where one object stands for another: it gives back what it is given."""
+    return obj
+
+
+class _NotByName(Exception):
+    """The object must be pickled by value."""
+
+
+class _ByName(pickle.Pickler):
+    about: tuple[int, tuple[str, ...]]
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind is FunctionType or issubclass(kind, type):
+            if obj.__module__ == "__main__":
+                raise _NotByName
+            return (make_bool_type, ()) if obj is np.bool_ else NotImplemented
+        return _reduce(obj, *self.about)
+
+
+class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
+    about: tuple[int, tuple[str, ...]]
+    has_code = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        if type(obj) is CodeType:
+            self.has_code = True
+        reduced = (make_bool_type, ()) if obj is np.bool_ else _reduce(obj, *self.about)
+        return super().reducer_override(obj) if reduced is NotImplemented else reduced
+
+
+_REDUCERS = {
+    np.ndarray: reduce_array,
+    memoryview: reduce_view,
+    **dict.fromkeys((*SCALARS, np.str_, np.bytes_, np.void), reduce_scalar),
+    **dict.fromkeys(DTYPES, reduce_dtype),
+}
+
+
+def _reduce(obj: Any, protocol: int, devices: tuple[str, ...]) -> Any:
+    reducer: Any = _REDUCERS.get(type(obj))
+    if reducer is not None:
+        return reducer(obj, protocol)
+    host = host_of(obj, devices)
+    if _is_tensor(type(host)) and host.device.type == "cpu":
+        reduced = reduce_tensor(host, protocol)
+        if reduced is not NotImplemented:
+            return reduced
+    if host is not obj:
+        return itself, (host,)
+    if isinstance(obj, BaseException):
+        # dask.multiprocessing has tblib pickle all exceptions of a process its own way, in which some lose their parts.
+        way = copyreg.dispatch_table.get(type(obj))
+        if getattr(way, "__module__", "").startswith("tblib"):
+            return obj.__reduce_ex__(protocol)
+    return NotImplemented
+
+
+def _is_tensor(kind: type) -> bool:
+    return kind.__module__ == "torch" and kind.__name__ == "Tensor"

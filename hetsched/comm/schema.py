@@ -1,0 +1,134 @@
+"""Check what came over the wire against the type that a field is declared to have."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeAlias, Union
+
+__all__ = ["Check", "Wrong", "check_of", "checks_of"]
+
+Check: TypeAlias = Callable[[Any], Any]
+"""Gives the value back, nested NamedTuples made of arrays; raises Wrong for one of another type."""
+
+
+class Wrong(Exception):
+    """The value has not the declared type."""
+
+
+def checks_of(kind: type) -> tuple[Check, ...]:
+    """The checks of a NamedTuple's fields, in their order."""
+    hints = typing.get_type_hints(kind)
+    return tuple(check_of(hints[name]) for name in kind._fields)  # type: ignore[attr-defined]
+
+
+def check_of(hint: Any) -> Check:
+    """The check for one type: plain ones, None, unions, sequences, tuples, mappings and NamedTuples of such."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or hint is Hashable:
+        return _anything
+    if hint is float:
+        return _plain(float, int)
+    if hint in (int, str, bool, bytes):
+        return _plain(hint)
+    if hint is None or hint is type(None):
+        return _plain(type(None))
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        return _named(hint)
+    if origin in (Union, types.UnionType):
+        return _either([check_of(arg) for arg in args])
+    if origin is tuple and not (len(args) == 2 and args[1] is Ellipsis):
+        return _fixed([check_of(arg) for arg in args])
+    if origin is tuple or (isinstance(origin, type) and issubclass(origin, Sequence)):
+        return _sequence(check_of(args[0]))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(check_of(args[0]), check_of(args[1]))
+    raise TypeError(f"{hint!r} cannot be sent")
+
+
+def _anything(value: Any) -> Any:
+    return value
+
+
+def _plain(*kinds: type) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) not in kinds:
+            raise Wrong
+        return value
+
+    check.kinds = frozenset(kinds)  # type: ignore[attr-defined]
+    return check
+
+
+def _either(checks: list[Check]) -> Check:
+    def check(value: Any) -> Any:
+        for one in checks:
+            try:
+                return one(value)
+            except Wrong:
+                continue
+        raise Wrong
+
+    return check
+
+
+def _fixed(checks: list[Check]) -> Check:
+    count = len(checks)
+    plain = [getattr(check, "kinds", None) for check in checks]
+    if all(kinds is not None for kinds in plain):
+
+        def check_plain(value: Any) -> Any:
+            if type(value) is not tuple or len(value) != count:
+                raise Wrong
+            for item, kinds in zip(value, plain, strict=True):
+                if type(item) not in kinds:  # type: ignore[operator]
+                    raise Wrong
+            return value
+
+        return check_plain
+
+    def check(value: Any) -> Any:
+        if type(value) is not tuple or len(value) != count:
+            raise Wrong
+        return tuple(one(item) for one, item in zip(checks, value, strict=True))
+
+    return check
+
+
+def _sequence(one: Check) -> Check:
+    kinds = getattr(one, "kinds", None)
+
+    def check(value: Any) -> Any:
+        if type(value) is not tuple:
+            raise Wrong
+        if kinds is not None:
+            if not kinds.issuperset(map(type, value)):
+                raise Wrong
+            return value
+        return tuple(map(one, value))
+
+    return check
+
+
+def _mapping(key: Check, item: Check) -> Check:
+    def check(value: Any) -> Any:
+        if type(value) is not dict:
+            raise Wrong
+        return {key(k): item(v) for k, v in value.items()}
+
+    return check
+
+
+def _named(kind: Any) -> Check:
+    inside: list[tuple[Check, ...]] = []
+
+    def check(value: Any) -> Any:
+        if not inside:
+            inside.append(checks_of(kind))
+        checks = inside[0]
+        if type(value) is not tuple or len(value) != len(checks):
+            raise Wrong
+        return kind(*[one(item) for one, item in zip(checks, value, strict=True)])
+
+    return check

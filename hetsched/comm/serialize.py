@@ -1,0 +1,223 @@
+"""Turn objects into a small header and raw buffers, and back; what is large is not copied on the way.
+
+The first word of a header names the family that made it. All of a header is fit for msgpack.
+"""
+
+from __future__ import annotations
+
+import pickle as pickling
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hetsched.errors import ProtocolError
+
+from .arrays import SCALARS, make_array, make_scalar, make_view, split_array, split_view
+from .pickling import PYTHON, check_python, dumps
+from .to_host import host_of
+
+__all__ = ["INLINE", "Buffer", "Header", "deserialize", "serialize"]
+
+INLINE = 512
+"""Texts, bytes and pickles up to this size (in bytes or letters) are part of the header and take no buffer."""
+
+Buffer: TypeAlias = "bytes | bytearray | memoryview"
+Header: TypeAlias = tuple[Any, ...]
+_Serialized: TypeAlias = tuple[Header, list[Buffer]]
+
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+
+def serialize(obj: Any, pickle: int, devices: tuple[str, ...] = ()) -> _Serialized:
+    """Give an object's header and buffers, for a receiver that knows pickles up to the protocol ``pickle``.
+
+    Objects on a device become ones of the host, at any depth, unless the device's kind is among ``devices``. Buffers
+    are contiguous and share the object's memory where they can: send them before it changes. Raises what the object's
+    own code raises, and pickle.PicklingError or TypeError for what cannot be pickled, or not be brought to the host.
+    """
+    family = _FAMILIES.get(type(obj))
+    if family is not None:
+        return family(obj, pickle, devices)
+    host = host_of(obj, devices)
+    if host is not obj and type(host) in _FAMILIES:
+        return _FAMILIES[type(host)](host, pickle, devices)
+    return _pickle(host, pickle, devices)
+
+
+def deserialize(header: Any, frames: Sequence[Any]) -> Any:
+    """Make the object of what :func:`serialize` gave. Buffers that can be written to become its memory, in place.
+
+    Raises ProtocolError where header and frames are not of :func:`serialize`'s making, TaskError for code of another
+    Python version, and whatever loading a pickle raises.
+    """
+    try:
+        make = _MAKERS[header[0]]
+        made, *pickled = make(header, frames)
+    except (LookupError, TypeError, ValueError, OverflowError, BufferError, MemoryError) as error:
+        raise ProtocolError(f"not a serialised object: {str(header)[:200]} with {_count(frames)}: {error!r}") from error
+    if not pickled:
+        return made
+    check_python(pickled[0])
+    return pickling.loads(made, buffers=pickled[1])
+
+
+def _count(frames: Any) -> str:
+    return f"{len(frames)} frames" if hasattr(frames, "__len__") else "no list of frames"
+
+
+def _value(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    return ("value", obj), []
+
+
+def _int(obj: int, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    if -(2**63) <= obj < 2**64:
+        return ("value", obj), []
+    return _plain(obj, pickle, devices)
+
+
+def _str(obj: str, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    if len(obj) <= INLINE and obj.isascii():
+        return ("value", obj), []
+    try:
+        return ("str",), [obj.encode()]
+    except UnicodeEncodeError:  # lone surrogates, as in names of files
+        return _plain(obj, pickle, devices)
+
+
+def _bytes(obj: bytes, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    if len(obj) <= INLINE:
+        return ("value", obj), []
+    return ("bytes",), [obj]
+
+
+def _bytearray(obj: bytearray, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    return ("bytearray",), [obj]
+
+
+def _memoryview(obj: memoryview, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    parts, data = split_view(obj)
+    return ("memoryview", *parts), [data]
+
+
+def _array(obj: np.ndarray[Any, Any], pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    split = split_array(obj)
+    if split is None:
+        return _pickle(obj, pickle, devices)
+    return ("numpy", *split[0]), [split[1]]
+
+
+def _scalar(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    return ("numpy scalar", obj.dtype.str, obj.tobytes()), []
+
+
+def _items(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    if _PLAIN.issuperset(map(type, obj)):
+        return _plain(obj, pickle, devices)
+    return _pickle(obj, pickle, devices)
+
+
+def _dict(obj: dict[Any, Any], pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    if _PLAIN.issuperset(map(type, obj)) and _PLAIN.issuperset(map(type, obj.values())):
+        return _plain(obj, pickle, devices)
+    return _pickle(obj, pickle, devices)
+
+
+def _plain(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    """What holds nothing that needs to be looked at."""
+    return _packed(pickling.dumps(obj, pickle), None, [])
+
+
+def _pickle(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    buffers: list[memoryview] = []
+    pickled = dumps(obj, pickle, devices, buffers)
+    return _packed(pickled.data, PYTHON if pickled.has_code else None, buffers)
+
+
+def _packed(data: bytes, python: tuple[int, int] | None, buffers: list[memoryview]) -> _Serialized:
+    if len(data) <= INLINE:
+        return ("pickle", python, data), [*buffers]
+    return ("pickle", python, None), [data, *buffers]
+
+
+_FAMILIES: dict[type, Callable[[Any, int, tuple[str, ...]], _Serialized]] = {
+    type(None): _value,
+    bool: _value,
+    float: _value,
+    int: _int,
+    str: _str,
+    bytes: _bytes,
+    bytearray: _bytearray,
+    memoryview: _memoryview,
+    tuple: _items,
+    list: _items,
+    set: _items,
+    frozenset: _items,
+    dict: _dict,
+    np.ndarray: _array,
+    **dict.fromkeys(SCALARS, _scalar),
+}
+
+
+def _must(be: bool) -> None:
+    if not be:
+        raise ValueError("the parts do not fit each other")
+
+
+def _make_value(header: Header, frames: Sequence[Any]) -> tuple[Any]:
+    _, value = header
+    _must(type(value) in _PLAIN and not frames)
+    return (value,)
+
+
+def _make_str(header: Header, frames: Sequence[Any]) -> tuple[str]:
+    (_,), (frame,) = header, frames
+    return (str(frame, "utf-8"),)
+
+
+def _make_bytes(header: Header, frames: Sequence[Any]) -> tuple[bytes]:
+    (_,), (frame,) = header, frames
+    return (bytes(memoryview(frame)),)
+
+
+def _make_bytearray(header: Header, frames: Sequence[Any]) -> tuple[bytearray]:
+    (_,), (frame,) = header, frames
+    return (frame if type(frame) is bytearray else bytearray(memoryview(frame)),)
+
+
+def _make_view(header: Header, frames: Sequence[Any]) -> tuple[memoryview]:
+    (_, form, shape, readonly), (frame,) = header, frames
+    return (make_view(frame, form, shape, readonly),)
+
+
+def _make_array(header: Header, frames: Sequence[Any]) -> tuple[np.ndarray[Any, Any]]:
+    (_, dtype, shape, order, whole), (frame,) = header, frames
+    array = make_array(frame, dtype, shape, order, whole)
+    _must(whole is not None or array.nbytes == memoryview(frame).nbytes)
+    return (array,)
+
+
+def _make_scalar(header: Header, frames: Sequence[Any]) -> tuple[Any]:
+    _, dtype, data = header
+    _must(not frames)
+    return (make_scalar(data, dtype),)
+
+
+def _make_pickle(header: Header, frames: Sequence[Any]) -> tuple[Any, tuple[int, int], Sequence[Any]]:
+    _, python, data = header
+    if data is None:
+        data, *frames = frames
+    _must(python is None or len(python) == 2)
+    return memoryview(data), python or PYTHON, frames
+
+
+_MAKERS: dict[str, Callable[[Header, Sequence[Any]], tuple[Any, ...]]] = {
+    "value": _make_value,
+    "str": _make_str,
+    "bytes": _make_bytes,
+    "bytearray": _make_bytearray,
+    "memoryview": _make_view,
+    "numpy": _make_array,
+    "numpy scalar": _make_scalar,
+    "pickle": _make_pickle,
+}

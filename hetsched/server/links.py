@@ -1,0 +1,104 @@
+"""One connection as the server sees it: what is to be sent, and a task that sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from hetsched.comm.channel import Channel
+from hetsched.comm.messages import Closed
+from hetsched.comm.payloads import Supplies
+from hetsched.comm.wire import encode
+from hetsched.errors import ConnectionLost
+
+__all__ = ["MOST_WAITING", "PACKET_BYTES", "ClientLink", "Link", "WorkerLink"]
+
+MOST_WAITING = 100_000
+"""The most messages that may wait for a peer to take them; one that lets more pile up is cut off."""
+
+
+PACKET_BYTES = 64 * 2**20
+"""Messages that wait leave as one packet, unless they have more bytes than this in frames."""
+
+
+class Link:
+    """A channel with an outbox. Whatever is put there in one go leaves as one packet."""
+
+    def __init__(self, name: str, channel: Channel, now: float) -> None:
+        self.name = name
+        self.channel = channel
+        self.heard = now
+        """When the peer last said anything (seconds on the server's clock)."""
+        self.scope = trio.CancelScope()
+        """Cancelled when the connection is to end."""
+        self.why = ""
+        self._packets: list[tuple[list[Any], list[Any]]] = [([], [])]
+        self._count = 0
+        self._nbytes = 0
+        self._wake = trio.Event()
+
+    def say(self, message: Any, frames: Sequence[Any] = ()) -> None:
+        """Have a message sent, in order."""
+        if frames:
+            nbytes = sum(memoryview(frame).nbytes for frame in frames)
+            if self._nbytes and self._nbytes + nbytes > PACKET_BYTES:
+                self._packets.append(([], []))
+                self._nbytes = 0
+            self._nbytes += nbytes
+        messages, waiting = self._packets[-1]
+        messages.append(encode(message))
+        waiting.extend(frames)
+        self._count += 1
+        self._wake.set()
+        if self._count > MOST_WAITING:
+            self.end(f"{self.name} does not take its messages: {MOST_WAITING} wait")
+
+    def end(self, why: str) -> None:
+        """Have the connection end, for a reason that the log will give."""
+        if not self.scope.cancel_called:
+            self.why = why
+            self.scope.cancel()
+
+    async def close(self, why: str) -> None:
+        """Tell the peer why, if it listens, and close."""
+        with trio.move_on_after(1):
+            with suppress(ConnectionLost):
+                await self.channel.send([encode(Closed("", why))])
+        with trio.move_on_after(1, shield=True):
+            await self.channel.aclose()
+
+    async def write(self) -> None:
+        """Send what there is, for ever. Cancelled in the midst of a packet it breaks the channel.
+
+        Raises ConnectionLost, and OversizeError for a message that is larger than the peer takes.
+        """
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            packets, self._packets = self._packets, [([], [])]
+            self._count = self._nbytes = 0
+            for messages, frames in packets:
+                await self.channel.send(messages, frames)
+
+
+class WorkerLink(Link):
+    """A worker's connection."""
+
+    def __init__(self, name: str, channel: Channel, now: float) -> None:
+        super().__init__(name, channel, now)
+        self.address = ""
+        self.facts: dict[str, Any] = {}
+        self.supplies = Supplies()
+        self.joined = False
+        self.leaving = False
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Remember what a worker says of itself."""
+        self.facts.update(facts)
+
+
+class ClientLink(Link):
+    """A client's connection."""

@@ -1,0 +1,69 @@
+"""What a client may ask a scheduler about: answers for people and programs, made of what the mind knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hetsched.core.explain import explain
+from hetsched.core.state import State, TaskState
+from hetsched.errors import ProtocolError
+
+from .links import Link, WorkerLink
+
+__all__ = ["answer"]
+
+
+def answer(
+    question: str, about: Any, client: str, state: State, links: Sequence[Link], facts: Mapping[str, Any]
+) -> Any:
+    """Answer a question. Raises ProtocolError for one that is not known or not well put."""
+    match question, about:
+        case "info", None:
+            return {**facts, **_info(state, links)}
+        case "who_has", (int(number), tuple(positions)):
+            return {p: [w.id for w in ts.who_has] for p, ts in _tasks(state, client, number, positions)}
+        case "explain", (int(number), int(position)):
+            for _, ts in _tasks(state, client, number, [position]):
+                return explain(state, ts)
+            raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
+        case _:
+            raise ProtocolError(f"a question {question!r} about {about!r:.80} cannot be answered")
+
+
+def _tasks(state: State, client: str, number: int, positions: Sequence[Any]) -> list[tuple[int, TaskState]]:
+    graph = state.graphs.get((client, number))
+    if graph is None:
+        return []
+    return [(p, graph.tasks[p]) for p in positions if type(p) is int and 0 <= p < len(graph.tasks)]
+
+
+def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
+    workers: dict[str, Any] = {}
+    clients: dict[str, Any] = {}
+    for link in links:
+        about = {
+            "address": link.channel.peername,
+            "python": ".".join(map(str, link.channel.peer.python)),
+            "terms": dict(link.channel.terms._asdict()),
+            "bytes_in": link.channel.bytes_in,
+            "bytes_out": link.channel.bytes_out,
+        }
+        if isinstance(link, WorkerLink):
+            ws = state.workers.get(link.name)
+            if ws is None:
+                continue
+            about |= {
+                "address": link.address,
+                "executors": dict(ws.capacity.executors),
+                "resources": dict(ws.capacity.resources),
+                "pool": ws.capacity.pool,
+                "held": ws.held,
+                "nbytes": ws.nbytes,
+                "assigned": dict(ws.assigned),
+                "facts": dict(link.facts),
+            }
+            workers[link.name] = about
+        else:
+            clients[link.name] = about
+    return {"workers": workers, "clients": clients, "tasks": len(state.tasks), "graphs": len(state.graphs)}

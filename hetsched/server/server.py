@@ -1,0 +1,316 @@
+"""The scheduler's process: accepts connections, feeds the one scheduler, carries its commands out."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple, assert_never
+
+import trio
+
+from hetsched.comm.channel import accept_channel
+from hetsched.comm.handshake import Hello
+from hetsched.comm.messages import Answered, Asked, GraphPart, HeartBeat, WorkerLeaving, WorkerOffered
+from hetsched.comm.payloads import Depot
+from hetsched.comm.transports import Listener, Stream, listen
+from hetsched.comm.wire import from_client, from_worker
+from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.events import CapacityChanged, ClientLeft, Event, WorkerJoined, WorkerLost
+from hetsched.core.scheduler import Scheduler
+from hetsched.errors import ConnectionLost, HetschedError, OversizeError, ProtocolError
+
+from .links import ClientLink, Link, WorkerLink
+from .questions import answer
+
+__all__ = ["Limits", "Server"]
+
+log = logging.getLogger("hetsched.scheduler")
+
+
+class Limits(NamedTuple):
+    """How long a server waits for what, in seconds."""
+
+    worker_silence: float = 20.0
+    """A worker that was not heard for so long is lost."""
+    idle: float | None = None
+    """A server without tasks and clients ends after this time; None: never."""
+    leaving: float = 60.0
+    """A worker that wants to leave has so long to finish what it was told to do."""
+
+
+class Server:
+    """Workers and clients around one scheduler. ``hello`` is what it says of itself to each."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        hello: Hello,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        record: Callable[[float, Event], None] | None = None,
+    ) -> None:
+        self.scheduler = scheduler
+        self.hello = hello
+        self.limits = limits
+        self.addresses: list[str] = []
+        self._record = record
+        self._depot = Depot()
+        self._workers: dict[str, WorkerLink] = {}
+        self._clients: dict[str, ClientLink] = {}
+        self._where: dict[str, str] = {}
+        self._serial = 0
+        self._busy = perf_counter()
+        self._stop = trio.Event()
+        self._started = perf_counter()
+
+    async def serve(
+        self,
+        addresses: Sequence[str],
+        token: bytes | None = None,
+        tls: ssl.SSLContext | None = None,
+        *,
+        task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Listen and serve until :meth:`stop`; reports the real addresses when it listens.
+
+        Raises OSError or ValueError for an address it cannot listen at. Cancelled, it tells all peers and closes.
+        """
+        listeners = [await listen(address, tls if address.startswith("tls:") else None) for address in addresses]
+        self.addresses = [listener.address for listener in listeners]
+        try:
+            async with trio.open_nursery() as nursery:
+                for listener in listeners:
+                    nursery.start_soon(self._accept, listener, token, nursery)
+                nursery.start_soon(self._watch)
+                task_status.started(self.addresses)
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True):
+                for listener in listeners:
+                    await listener.aclose()
+                async with trio.open_nursery() as nursery:
+                    for link in (*self._workers.values(), *self._clients.values()):
+                        nursery.start_soon(link.close, "the scheduler ends")
+
+    def stop(self) -> None:
+        """Have :meth:`serve` tell all peers that it ends, and return."""
+        self._stop.set()
+
+    # Connections
+
+    async def _accept(self, listener: Listener, token: bytes | None, nursery: trio.Nursery) -> None:
+        while True:
+            stream = await listener.accept()
+            nursery.start_soon(self._greet, stream, token)
+
+    async def _greet(self, stream: Stream, token: bytes | None) -> None:
+        peername = stream.peername
+        try:
+            channel = await accept_channel(stream, self.hello, token)
+        except (HetschedError, OSError, TimeoutError) as error:
+            log.warning("turned away %s: %s", peername, error)
+            return
+        role, name = channel.peer.role, channel.peer.name
+        if role == "worker":
+            worker = WorkerLink(name, channel, perf_counter())
+            if name in self._workers:
+                await worker.close(f"there is a worker {name!r} already")
+                log.warning("turned away a second worker %s from %s", name, peername)
+                return
+            self._workers[name] = worker
+            await self._attend(worker)
+        elif role == "client":
+            self._serial += 1
+            client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
+            self._clients[client.name] = client
+            await self._attend(client)
+        else:
+            await channel.aclose()
+
+    async def _attend(self, link: WorkerLink | ClientLink) -> None:
+        """Carry messages to and from one peer until its end."""
+        why = ""
+        log.info("%s %s from %s", link.channel.peer.role, link.name, link.channel.peername)
+        try:
+            with link.scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(link.write)
+                    try:
+                        await self._read(link)
+                    finally:
+                        nursery.cancel_scope.cancel()
+        except* (ConnectionLost, OSError) as group:
+            why = str(_first(group))
+        except* (ProtocolError, OversizeError) as group:
+            why = str(_first(group))
+            with trio.CancelScope(shield=True):
+                await link.close(why)
+        except* AssertionError as group:  # a bug of ours must not end the others' work
+            why = "an error of the scheduler's own"
+            log.exception("while attending to %s", link.name, exc_info=_first(group))
+        finally:
+            self._leave(link, link.why or why or "the server ends")
+            with trio.CancelScope(shield=True):
+                await link.close(link.why or why)
+
+    def _leave(self, link: Link, why: str) -> None:
+        log.info("%s %s is gone: %s", link.channel.peer.role, link.name, why)
+        if isinstance(link, WorkerLink):
+            self._workers.pop(link.name, None)
+            self._where.pop(link.name, None)
+            if link.joined:
+                self.feed(WorkerLost(link.name, why))
+        else:
+            self._clients.pop(link.name, None)
+            self.feed(ClientLeft(link.name))
+
+    async def _read(self, link: WorkerLink | ClientLink) -> None:
+        channel = link.channel
+        while True:
+            messages, frames = await channel.receive()
+            link.heard = perf_counter()
+            left = iter(frames)
+            for message in messages:
+                if isinstance(link, WorkerLink):
+                    self._hear_worker(link, message)
+                else:
+                    self._hear_client(link, message, left)
+            await trio.lowlevel.checkpoint()
+
+    def _hear_worker(self, link: WorkerLink, said: tuple[Any, ...]) -> None:
+        message = from_worker.decode(said, link.name)
+        match message:
+            case HeartBeat():
+                link.note(message.facts)
+            case WorkerOffered():
+                if link.joined:
+                    raise ProtocolError(f"{link.name} has offered itself already")
+                link.joined = True
+                link.address = self._where[link.name] = message.address
+                link.note(message.facts)
+                self.feed(WorkerJoined(link.name, message.capacity))
+            case WorkerLeaving():
+                link.leaving = True
+                log.info("worker %s wants to leave: %s", link.name, message.why)
+                self._want_no_more(link)
+            case _:
+                if not link.joined:
+                    raise ProtocolError(f"{link.name} has not offered itself")
+                self.feed(message)
+                if link.leaving:
+                    self._see_off(link)
+
+    def _want_no_more(self, link: WorkerLink) -> None:
+        ws = self.scheduler.state.workers.get(link.name)
+        if ws is not None:
+            none = dict.fromkeys(ws.capacity.executors, 0)
+            self.feed(CapacityChanged(link.name, ws.capacity._replace(executors=none)))
+        self._see_off(link)
+
+    def _see_off(self, link: WorkerLink) -> None:
+        """Let a worker go that wants to, once it has nothing left to do."""
+        ws = self.scheduler.state.workers.get(link.name)
+        if ws is None or not any(ws.assigned.values()):
+            link.end("it has left")
+
+    def _hear_client(self, link: ClientLink, said: tuple[Any, ...], frames: Any) -> None:
+        message = from_client.decode(said, link.name)
+        match message:
+            case GraphPart():
+                graph = self.scheduler.state.graphs.get((link.name, message.graph))
+                if graph is not None and message.first != len(graph.tasks):
+                    raise ProtocolError(f"the tasks from {message.first} on came after {len(graph.tasks)}")
+                if graph is not None or not message.first:
+                    self.feed(self._depot.take(message, frames))
+                else:
+                    self._depot.take(message, frames)  # it was refused or given up meanwhile
+            case Asked(_, number, question, about):
+                self._answer(link, number, question, about)
+            case _:
+                self.feed(message)
+
+    def _answer(self, link: ClientLink, number: int, question: str, about: Any) -> None:
+        links: list[Link] = [*self._workers.values(), *self._clients.values()]
+        facts = {"addresses": self.addresses, "seconds": perf_counter() - self._started, "name": self.hello.name}
+        try:
+            found = answer(question, about, link.name, self.scheduler.state, links, facts)
+        except ProtocolError as error:
+            link.say(Answered(link.name, number, None, str(error)))
+        else:
+            link.say(Answered(link.name, number, found, None))
+
+    # The scheduler
+
+    def feed(self, event: Event) -> None:
+        """Have the scheduler handle an event, and its commands sent. Raises ProtocolError as it does."""
+        now = perf_counter()
+        self._busy = now
+        if self._record is not None:
+            self._record(now, event)
+        commands = self.scheduler.handle(event, now)
+        del event
+        self._clear_out()
+        for command in commands:
+            match command:
+                case RunTasks(worker, tasks):
+                    order = self._workers.get(worker)
+                    if order is not None:
+                        order.say(*order.supplies.orders(worker, tasks, self._where))
+                case CancelTasks() | FreeKeys():
+                    link = self._workers.get(command.worker)
+                    if link is not None:
+                        link.say(command)
+                case KeysReady():
+                    self._tell_ready(command)
+                case KeysFailed():
+                    self._tell_failed(command)
+                case _:
+                    assert_never(command)
+
+    def _clear_out(self) -> None:
+        """Have workers drop the payloads that no task speaks of any more."""
+        gone = self._depot.gone()
+        for link in self._workers.values() if gone else ():
+            drop = link.supplies.drop(link.name, gone)
+            if drop is not None:
+                link.say(drop)
+
+    def _tell_ready(self, command: KeysReady) -> None:
+        link = self._clients.get(command.client)
+        if link is not None:
+            where = self._where
+            ready = [(p, task, [where[w] for w in names if w in where]) for p, task, names in command.ready]
+            link.say(command._replace(ready=ready))  # type: ignore[arg-type]
+
+    def _tell_failed(self, command: KeysFailed) -> None:
+        link = self._clients.get(command.client)
+        if link is not None:
+            error = command.error
+            if isinstance(error, BaseException):
+                error = ("said", type(error).__name__, str(error))
+            link.say(command._replace(error=error))
+
+    async def _watch(self) -> None:
+        """Look after those who fall silent, and after the time without work."""
+        silence = self.limits.worker_silence
+        while True:
+            await trio.sleep(min(silence / 4, 1.0))
+            now = perf_counter()
+            for link in list(self._workers.values()):
+                if now - link.heard > silence:
+                    link.end(f"nothing was heard of it for {silence:g} s")
+            idle = self.limits.idle
+            if self.scheduler.state.tasks or self._clients:
+                self._busy = now
+            elif idle is not None and now - self._busy > idle:
+                log.info("nothing to do for %g s: this is the end", idle)
+                self.stop()
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,166 @@
+"""How much memory a worker may use, and what to do about how much it does use."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import psutil
+
+__all__ = ["MemoryState", "Thresholds", "assess", "excess", "machine_memory", "memory_limit", "parse_bytes"]
+
+MemoryState: TypeAlias = Literal["running", "paused", "terminate"]
+
+_STEPS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
+_SIZE = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([kmgtp]?)(i?)(b?)\s*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Fractions of the limit at which something is done, each None (or 0 or False) for never.
+
+    Raises ValueError unless each is above 0 and at most 1, and ``target <= spill <= pause <= terminate`` holds.
+    """
+
+    target: float | None = 0.6
+    """Results beyond this go to disk, by their own sizes; and down to this when the process has passed ``spill``."""
+    spill: float | None = 0.7
+    """Results go to disk when the process takes more than this."""
+    pause: float | None = 0.8
+    """No task is started when the process takes this or more."""
+    terminate: float | None = 0.95
+    """The process is ended and started anew when it takes this or more."""
+    resume: float | None = None
+    """A paused worker goes on below this; None is a tenth below ``pause``."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            fraction = getattr(self, field.name)
+            if not fraction:
+                object.__setattr__(self, field.name, None)
+            elif not 0 < fraction <= 1:
+                raise ValueError(f"memory threshold {field.name} is {fraction}: it should be above 0 and at most 1")
+        for names in (("target", "spill", "pause", "terminate"), ("resume", "pause")):
+            at = [(name, getattr(self, name)) for name in names if getattr(self, name) is not None]
+            for (lower, low), (higher, high) in pairwise(at):
+                if low > high:
+                    raise ValueError(f"memory threshold {lower} is {low}, more than {higher}, {high}")
+
+
+def assess(rss: int, limit: int, before: MemoryState = "running", thresholds: Thresholds | None = None) -> MemoryState:
+    """Tell whether a process of ``rss`` bytes may start tasks, should wait, or has to go; limit 0 is none.
+
+    A paused one goes on only when it is well below where it was paused (``before`` says what it was), so that it does
+    not change at every look.
+    """
+    at = thresholds or Thresholds()
+    if limit <= 0:
+        return "running"
+    if at.terminate is not None and rss >= at.terminate * limit:
+        return "terminate"
+    if at.pause is None:
+        return "running"
+    resume = 0.9 * at.pause if at.resume is None else at.resume
+    return "paused" if rss >= (at.pause if before == "running" else resume) * limit else "running"
+
+
+def excess(rss: int, limit: int, thresholds: Thresholds | None = None) -> int:
+    """Tell how many bytes of results a process of ``rss`` bytes should write to disk now; 0 while it need not."""
+    at = thresholds or Thresholds()
+    if limit <= 0 or at.spill is None or rss <= at.spill * limit:
+        return 0
+    return math.ceil(rss - (at.spill if at.target is None else at.target) * limit)
+
+
+def memory_limit(value: str | float | None, nworkers: int = 1, machine: int | None = None) -> int:
+    """Tell how many bytes one of ``nworkers`` workers of a machine may use; 0 is no limit.
+
+    ``value`` is "auto" or None for an equal part of the machine; a part of the machine each, as ``0.5`` or ``"50%"``;
+    bytes, as ``4e9``, ``"4GB"`` or ``"4GiB"``; 0 for no limit. Never more than the machine has: ``machine``, or
+    :func:`machine_memory` if None. Raises ValueError for anything else.
+    """
+    total = machine_memory() if machine is None else machine
+    text = "auto" if value is None else str(value).strip().lower()
+    if text == "auto":
+        return max(total // max(nworkers, 1), 1)
+    if text.endswith("%"):
+        percent = _number(text[:-1], value)
+        if not 0 <= percent <= 100:
+            raise ValueError(f"memory limit {value!r}: a part of the machine's memory is between 0% and 100%")
+        return math.ceil(total * percent / 100)
+    if text[-1:].isalpha():
+        return min(parse_bytes(text), total)
+    number = _number(text, value)
+    return min(math.ceil(number * total if number <= 1 else number), total)
+
+
+def _number(text: str, value: object) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(
+            f'memory limit {value!r}: write "auto", a size as "4GB", a part as "50%" or 0.5, or 0 for none'
+        )
+    return number
+
+
+def parse_bytes(text: str) -> int:
+    """Read a size: ``"4GB"`` is 4 * 1000**3, ``"4GiB"`` is 4 * 1024**3, ``"4"`` and ``"4B"`` are bytes.
+
+    Raises ValueError if it is not one.
+    """
+    match = _SIZE.fullmatch(text)
+    try:
+        if match is None or (match[3] and not match[2]):
+            raise ValueError
+        return int(float(match[1]) * (1024 if match[3] else 1000) ** _STEPS[match[2].lower()])
+    except (ValueError, OverflowError):
+        raise ValueError(f'{text!r} is not a size: write it as "500MB", "4GB" or "4GiB"') from None
+
+
+def machine_memory(root: str | Path = "/") -> int:
+    """Tell how many bytes there are for this process: the machine's, or less by its control group or its rlimits.
+
+    ``root`` is where ``proc`` and ``sys`` are.
+    """
+    return min([int(psutil.virtual_memory().total), *_cgroup_limits(Path(root)), *_rlimits()])
+
+
+def _cgroup_limits(root: Path) -> list[int]:
+    """Read the limits of this process's control groups and all those around them, of both versions."""
+    found = []
+    mounted = root / "sys/fs/cgroup"
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            top, name = mounted, "memory.max"
+        elif "memory" in controllers.split(","):
+            top, name = mounted / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        # Inside a container the path may be the host's, of which only the top is to be seen here.
+        parts = [part for part in path.split("/") if part not in {"", ".."}]
+        found += [_read(top.joinpath(*parts[:n], name)) for n in range(len(parts) + 1)]
+    return [int(text) for text in found if text.strip().isdecimal() and int(text) > 0]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _rlimits() -> list[int]:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return []
+    limits = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_RSS)]
+    return [limit for limit in limits if limit not in {resource.RLIM_INFINITY, 0}]

@@ -1,0 +1,214 @@
+"""Results on their way between workers, and to clients: asked for in one message, sent in one or a few."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import trio
+
+from hetsched.comm.channel import Channel, accept_channel, open_channel
+from hetsched.comm.handshake import Hello
+from hetsched.comm.messages import ResultsAsked, ResultsSent
+from hetsched.comm.remote_errors import dump_error
+from hetsched.comm.serialize import deserialize, serialize
+from hetsched.comm.transports import Listener, Stream
+from hetsched.comm.wire import encode, from_holder, from_reader
+from hetsched.core.types import TaskId
+from hetsched.errors import ConnectionLost, HetschedError
+
+from .store import Store
+
+__all__ = ["ANSWER_BYTES", "Holder", "Peers", "Secrets", "take_results"]
+
+log = logging.getLogger("hetsched.worker")
+
+ANSWER_BYTES = 64 * 2**20
+"""An answer is sent in pieces of about so many bytes, each with one result at least."""
+
+_IN_THREAD = 1 << 20  # bytes of a result from which (de)serialising is left to a thread
+
+
+class Secrets:
+    """What opens a cluster's doors: its token, and TLS contexts for either side."""
+
+    __slots__ = ("client_tls", "server_tls", "token")
+
+    def __init__(
+        self,
+        token: bytes | None = None,
+        server_tls: ssl.SSLContext | None = None,
+        client_tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.token = token
+        self.server_tls = server_tls
+        self.client_tls = client_tls
+
+    def tls_for(self, address: str) -> ssl.SSLContext | None:
+        """The context to connect to an address with."""
+        return self.client_tls if address.startswith("tls:") else None
+
+
+class Holder:
+    """Serves the results of a store to whoever may ask."""
+
+    def __init__(self, store: Store, hello: Hello, token: bytes | None) -> None:
+        self._store = store
+        self._hello = hello
+        self._token = token
+
+    async def serve(self, listener: Listener, nursery: trio.Nursery) -> None:
+        """Accept readers for ever; each has a task of its own in ``nursery``."""
+        while True:
+            stream = await listener.accept()
+            nursery.start_soon(self._attend, stream)
+
+    async def _attend(self, stream: Stream) -> None:
+        peername = stream.peername
+        try:
+            channel = await accept_channel(stream, self._hello, self._token)
+        except (HetschedError, OSError) as error:
+            log.warning("turned away %s: %s", peername, error)
+            return
+        try:
+            while True:
+                messages, _ = await channel.receive()
+                for message in messages:
+                    asked = from_reader.decode(message, peername)
+                    await self._answer(channel, asked)
+        except (HetschedError, OSError) as error:
+            log.debug("reader %s is gone: %s", peername, error)
+        finally:
+            with trio.move_on_after(1, shield=True):
+                await channel.aclose()
+
+    async def _answer(self, channel: Channel, asked: ResultsAsked) -> None:
+        results: list[tuple[TaskId, Any, int]] = []
+        frames: list[Any] = []
+        missing: list[TaskId] = []
+        unfit: list[tuple[TaskId, bytes]] = []
+        nbytes = 0
+        for task in asked.tasks:
+            try:
+                value = await self._look(task)
+            except KeyError:
+                missing.append(task)
+                continue
+            try:
+                header, buffers = await _dump(value, channel)
+            except Exception as error:  # the object's own code
+                unfit.append((task, dump_error(error, channel.terms.pickle)))
+                continue
+            finally:
+                del value
+            size = sum(memoryview(buffer).nbytes for buffer in buffers)
+            if results and nbytes + size > ANSWER_BYTES:
+                await channel.send([encode(ResultsSent("", results, (), (), False))], frames)
+                results, frames, nbytes = [], [], 0
+            results.append((task, header, len(buffers)))
+            frames.extend(buffers)
+            nbytes += size
+        await channel.send([encode(ResultsSent("", results, missing, unfit, True))], frames)
+
+    async def _look(self, task: TaskId) -> Any:
+        """Get a result, in a thread where it has to be read from disk. Raises KeyError."""
+        if self._store.in_memory(task):
+            return self._store[task]
+        return await trio.to_thread.run_sync(self._store.__getitem__, task)
+
+
+async def _dump(value: Any, channel: Channel) -> tuple[Any, list[Any]]:
+    terms = channel.terms
+    if getattr(value, "nbytes", 0) > _IN_THREAD and type(value).__module__ != "numpy":
+        return await trio.to_thread.run_sync(serialize, value, terms.pickle, terms.send_devices)
+    return serialize(value, terms.pickle, terms.send_devices)
+
+
+async def take_results(
+    channel: Channel, tasks: Sequence[TaskId], keep: Callable[[TaskId, Any], None]
+) -> tuple[list[TaskId], list[tuple[TaskId, bytes | BaseException]]]:
+    """Ask the peer of a channel for results, which ``keep`` is called with one by one.
+
+    Returns those it has not, and those that cannot be had: with the error, packed by the peer or raised here by the
+    object's own code. Raises ConnectionLost and ProtocolError. Cancelled, the channel must be closed: an answer may
+    still be on its way.
+    """
+    await channel.send([encode(ResultsAsked("", list(tasks)))])
+    missing: list[TaskId] = []
+    unfit: list[tuple[TaskId, bytes | BaseException]] = []
+    while True:
+        messages, frames = await channel.receive()
+        left = iter(frames)
+        for message in messages:
+            sent = from_holder.decode(message, channel.peername)
+            missing.extend(sent.missing)
+            unfit.extend(sent.unfit)
+            for task, header, count in sent.results:
+                own = [frame for _, frame in zip(range(count), left, strict=False)]
+                try:
+                    keep(task, await _load(header, own))
+                except Exception as error:  # the object's own code
+                    unfit.append((task, error))
+            if sent.final:
+                return missing, unfit
+
+
+async def _load(header: Any, frames: Sequence[Any]) -> Any:
+    nbytes = sum(memoryview(frame).nbytes for frame in frames)
+    if nbytes > _IN_THREAD and header[0] == "pickle":
+        return await trio.to_thread.run_sync(deserialize, header, frames)
+    return deserialize(header, frames)
+
+
+class Peers:
+    """Connections to other workers, one each, kept while they are used now and then."""
+
+    def __init__(self, hello: Hello, secrets: Secrets) -> None:
+        self._hello = hello
+        self._secrets = secrets
+        self._idle: dict[str, Channel] = {}
+
+    async def fetch(
+        self, address: str, tasks: Sequence[TaskId], keep: Callable[[TaskId, Any], None]
+    ) -> tuple[list[TaskId], list[tuple[TaskId, bytes | BaseException]]]:
+        """Get results from a peer: see :func:`take_results`. All are missing where it cannot be reached."""
+        channel = self._idle.pop(address, None)
+        fresh = channel is None
+        done: set[TaskId] = set()
+
+        def note(task: TaskId, value: Any) -> None:
+            keep(task, value)
+            done.add(task)
+
+        try:
+            if channel is None:
+                channel = await open_channel(
+                    address, self._hello, self._secrets.token, self._secrets.tls_for(address)
+                )
+            found = await take_results(channel, tasks, note)
+        except (HetschedError, OSError) as error:
+            if channel is not None:
+                await channel.aclose()
+            left = [task for task in tasks if task not in done]
+            if not fresh and isinstance(error, ConnectionLost):
+                missing, unfit = await self.fetch(address, left, keep)  # it had closed the idle connection
+                return missing, unfit
+            log.info("cannot get %d results from %s: %s", len(left), address, error)
+            return left, []
+        except BaseException:
+            if channel is not None:
+                with trio.move_on_after(1, shield=True):
+                    await channel.aclose()
+            raise
+        if self._idle.setdefault(address, channel) is not channel:
+            await channel.aclose()
+        return found
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        channels: Iterable[Channel] = list(self._idle.values())
+        self._idle.clear()
+        for channel in channels:
+            await channel.aclose()

@@ -1,0 +1,282 @@
+"""A worker of a cluster: an engine, a store, and the connections that feed them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, NamedTuple, assert_never
+
+import psutil
+import trio
+
+from hetsched.comm.channel import Channel, open_channel
+from hetsched.comm.handshake import Hello
+from hetsched.comm.messages import Closed, HeartBeat, Orders, PayloadsDropped, WorkerLeaving, WorkerOffered
+from hetsched.comm.remote_errors import dump_error, load_error
+from hetsched.comm.transports import listen
+from hetsched.comm.wire import encode, to_worker
+from hetsched.core.commands import CancelTasks, FreeKeys
+from hetsched.core.events import CapacityChanged, TasksFailed, WorkerEvent
+from hetsched.core.types import Capacity, TaskId
+from hetsched.errors import ConnectionLost, ProtocolError, Rejected
+
+from .engine import Engine
+from .executors import Failure
+from .instructions import KeysFetched
+from .memory import MemoryState, Thresholds, assess, excess
+from .peers import Holder, Peers, Secrets
+from .shipped import Shelf
+from .sizes import Measure
+from .store import Store
+
+__all__ = ["Offer", "OutOfMemory", "WorkerProcess"]
+
+log = logging.getLogger("hetsched.worker")
+
+BEAT_SECONDS = 1.0
+"""How often a worker says that it is alive, and looks at its memory."""
+
+
+class Offer(NamedTuple):
+    """What a worker is to be: its name, what it can do, where it listens, the memory it may use (bytes, 0: any)."""
+
+    name: str
+    capacity: Capacity
+    listen: str = "tcp://127.0.0.1:0"
+    memory_limit: int = 0
+    local_directory: str | None = None
+    devices: int = 0
+    thresholds: Thresholds = Thresholds()
+
+
+class OutOfMemory(Exception):
+    """The process has used up its memory and is to be started anew."""
+
+
+class _Results(Store):
+    """A store that also keeps, in the place of results that could not be loaded here, why."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.unfit: dict[TaskId, BaseException] = {}
+
+    def _fetch(self, key: TaskId) -> Any:
+        error = self.unfit.get(key)
+        if error is not None:
+            raise error
+        return super()._fetch(key)
+
+    def pop(self, key: TaskId, *default: Any) -> Any:
+        """Take a result out."""
+        self.unfit.pop(key, None)
+        return super().pop(key, *default)
+
+
+class WorkerProcess:
+    """One life with one scheduler. ``measure`` sizes host objects."""
+
+    def __init__(
+        self, offer: Offer, hello: Hello, secrets: Secrets, sizeof: Callable[[Any], int] | None = None
+    ) -> None:
+        self.offer = offer
+        self._hello = hello
+        self._secrets = secrets
+        self._measure = Measure(sizeof) if sizeof is not None else Measure()
+        limit, target = offer.memory_limit, offer.thresholds.target
+        most = int(limit * target) if limit and target is not None else None
+        self._store = _Results(most, offer.local_directory, say=log.warning)
+        self._peers = Peers(hello, secrets)
+        self._shelf = Shelf()
+        self._outbox: deque[Any] = deque()
+        self._memory: MemoryState = "running"
+        self._capacity = offer.capacity
+        self._process = psutil.Process()
+        self._leaving: str | None = None
+        self._why = ""
+
+    async def run(self, address: str, *, started: Callable[[str], None] | None = None) -> str:
+        """Serve a scheduler until it, or :meth:`leave`, ends this; returns why.
+
+        Raises Rejected where it does not take this worker, ConnectionLost or TimeoutError where it cannot be reached,
+        and OutOfMemory. Cancelled, everything is closed and tasks that run are left to themselves.
+        """
+        channel = await open_channel(address, self._hello, self._secrets.token, self._secrets.tls_for(address))
+        tls = self._secrets.server_tls if self.offer.listen.startswith("tls:") else None
+        listener = await listen(self.offer.listen, tls)
+        self._token = trio.lowlevel.current_trio_token()
+        self._wake = trio.Event()
+        executors, resources = self._capacity.executors, self._capacity.resources
+        engine = self._engine = Engine(
+            self.offer.name, executors, resources, self._measure, self._outbox.append, self._after,
+            self.offer.devices, self._store, self._fetch, self._note,
+        )  # fmt: skip
+        facts = {"host": platform.node(), "pid": os.getpid(), "memory_limit": self.offer.memory_limit}
+        self._outbox.append(WorkerOffered(self.offer.name, self._capacity, listener.address, facts))
+        self._wake.set()
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                holder = Holder(self._store, self._hello, self._secrets.token)
+                nursery.start_soon(holder.serve, listener, nursery)
+                nursery.start_soon(self._write, channel)
+                nursery.start_soon(self._beat)
+                if started is not None:
+                    started(listener.address)
+                await self._read(channel)
+                nursery.cancel_scope.cancel()
+        except* (ConnectionLost, OSError, ProtocolError) as group:
+            self._why = self._why or str(_first(group))
+        except* (OutOfMemory, Rejected) as group:
+            raise _first(group) from None
+        finally:
+            engine.close()
+            with trio.CancelScope(shield=True):
+                with trio.move_on_after(2):
+                    await self._peers.aclose()
+                    await channel.aclose()
+                    await listener.aclose()
+            self._store.close()
+        return self._why
+
+    def leave(self, why: str) -> None:
+        """Ask the scheduler for no more tasks, and to be let go when those there are have ended."""
+        if self._leaving is None:
+            self._leaving = why
+            self._say(WorkerLeaving(self.offer.name, why))
+
+    # From the scheduler
+
+    async def _read(self, channel: Channel) -> None:
+        while True:
+            messages, frames = await channel.receive()
+            left = iter(frames)
+            for said in messages:
+                message = to_worker.decode(said, self.offer.name)
+                match message:
+                    case Orders():
+                        garbage = self._engine.order(self._shelf.unpack(message, left))
+                    case CancelTasks() | FreeKeys():
+                        garbage = self._engine.order(message)
+                    case PayloadsDropped():
+                        self._shelf.drop(message)
+                        garbage = []
+                    case Closed(_, why):
+                        self._why = why
+                        return
+                    case _:
+                        assert_never(message)
+                del garbage
+            self._after()
+            await trio.lowlevel.checkpoint()
+
+    # To the scheduler
+
+    def _say(self, message: Any) -> None:
+        self._outbox.append(message)
+        self._wake.set()
+
+    def _after(self) -> None:
+        """Called in any thread, without the engine's lock: see to it that what is in the outbox leaves."""
+        if self._outbox:
+            try:
+                self._token.run_sync_soon(self._stir, idempotent=True)
+            except trio.RunFinishedError:
+                return
+
+    def _stir(self) -> None:
+        self._wake.set()
+
+    async def _write(self, channel: Channel) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake = trio.Event()
+            messages = []
+            while self._outbox:
+                messages.append(self._packed(self._outbox.popleft(), channel))
+            if messages:
+                await channel.send(messages)
+
+    def _packed(self, message: WorkerEvent, channel: Channel) -> tuple[Any, ...]:
+        if isinstance(message, TasksFailed):
+            failures = []
+            for task, attempt, failure, may_retry in message.failures:
+                assert isinstance(failure, Failure)
+                packed = dump_error(failure.error, channel.terms.pickle)
+                error = ("raised", packed, failure.executor, failure.thread)
+                failures.append((task, attempt, error, may_retry))
+            message = message._replace(failures=failures)
+        return encode(message)
+
+    async def _beat(self) -> None:
+        while True:
+            await trio.sleep(BEAT_SECONDS)
+            self._say(HeartBeat(self.offer.name, self._facts()))
+
+    def _facts(self) -> Mapping[str, Any]:
+        """Look at the memory, do something about it, and say how things are."""
+        stats = self._store.stats()
+        rss = self._process.memory_info().rss
+        limit = self.offer.memory_limit
+        if limit:
+            over = excess(rss, limit, self.offer.thresholds)
+            if over > 0:
+                self._nursery.start_soon(self._make_room, max(0, stats.nbytes - over))
+            state = assess(rss, limit, self._memory, self.offer.thresholds)
+            if state == "terminate":
+                raise OutOfMemory(f"{rss} bytes of memory are in use, of {limit} allowed")
+            if state != self._memory:
+                self._memory = state
+                log.warning("%s: %d bytes of memory are in use, of %d allowed", state, rss, limit)
+                none = dict.fromkeys(self._capacity.executors, 0)
+                paused = self._capacity._replace(executors=none) if state == "paused" else self._capacity
+                if self._leaving is None:
+                    self._say(CapacityChanged(self.offer.name, paused))
+        return {"rss": rss, "state": self._memory, **stats._asdict(), "time": perf_counter()}
+
+    async def _make_room(self, target: int) -> None:
+        await trio.to_thread.run_sync(self._store.make_room, target)
+
+    # Results
+
+    def _note(self, outcomes: Sequence[Any]) -> None:
+        if self._store.target is not None:
+            self._store.note_many((task, nbytes, cuda) for task, _, _, _, nbytes, cuda in outcomes)
+
+    def _fetch(self, peer: str, tasks: Sequence[TaskId]) -> None:
+        """Called under the engine's lock, in any thread."""
+        try:
+            self._token.run_sync_soon(partial(self._nursery.start_soon, self._get, peer, tasks))
+        except trio.RunFinishedError:
+            return
+
+    async def _get(self, peer: str, tasks: Sequence[TaskId]) -> None:
+        came: list[TaskId] = []
+        sizes: list[tuple[TaskId, int, int]] = []
+
+        def keep(task: TaskId, value: Any) -> None:
+            self._store[task] = value
+            came.append(task)
+            sizes.append((task, *self._measure(value)))
+
+        missing, unfit = await self._peers.fetch(peer, tasks, keep)
+        if self._store.target is not None and sizes:
+            await trio.to_thread.run_sync(self._store.note_many, sizes)
+        for task, error in unfit:
+            # Its readers fail with this error: they could do nothing with what cannot be loaded, here or anywhere.
+            self._store.unfit[task] = load_error(error) if isinstance(error, bytes) else error
+            came.append(task)
+        garbage = self._engine.fetched(KeysFetched(peer, came, missing))
+        del garbage
+        self._after()
+
+
+def _first(group: BaseExceptionGroup[Any]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,107 @@
+"""Tasks that came over the wire: their functions and arguments are loaded when the first of them runs."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hetsched.comm.functions import load_function
+from hetsched.comm.messages import OrderRow, Orders, PayloadsDropped
+from hetsched.core.commands import RunTask, RunTasks
+from hetsched.core.types import EACH, TaskSpec
+from hetsched.errors import ProtocolError
+
+__all__ = ["Shelf", "Shipped"]
+
+
+class _Parcel:
+    """A payload as it arrived, unpickled at most once."""
+
+    __slots__ = ("_code", "_frames", "_loaded", "_lock")
+
+    def __init__(self, frames: Sequence[Any], code: Sequence[tuple[bytes, Any]]) -> None:
+        self._frames: Sequence[Any] = frames
+        self._code = code
+        self._lock = threading.Lock()
+        self._loaded: list[Any] | None = None
+
+    def task(self, place: int) -> tuple[Any, tuple[Any, ...], dict[str, Any] | None]:
+        """The function and arguments of one of its tasks; raises whatever loading them raises."""
+        if self._loaded is None:
+            with self._lock:
+                if self._loaded is None:
+                    first, *buffers = self._frames
+                    self._loaded = pickle.loads(first, buffers=buffers)
+                    self._frames = ()
+        which, args, kwargs, *inside = self._loaded[place]
+        func = inside[0] if which < 0 else load_function(*self._code[which])
+        return func, EACH if args is None else args, kwargs
+
+
+class Shipped(TaskSpec):
+    """A task whose function and arguments are in a parcel."""
+
+    __slots__ = ("_parcel", "_place")
+
+    def __init__(self, task: int, parcel: _Parcel, place: int) -> None:
+        super().__init__(task, _unloaded)
+        self._parcel = parcel
+        self._place = place
+
+    def loaded(self) -> TaskSpec:
+        """Load it; raises what its pickles raise."""
+        func, args, kwargs = self._parcel.task(self._place)
+        return TaskSpec(self.key, func, args, kwargs)
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Run the task on the results of its dependencies; raises what loading and running it raise."""
+        func, args, kwargs = self._parcel.task(self._place)
+        if args is EACH and not kwargs:
+            return func(*inputs)
+        return TaskSpec(self.key, func, args, kwargs)(inputs)
+
+
+class Shelf:
+    """The parcels of a worker, as long as the scheduler's tasks may speak of them."""
+
+    def __init__(self) -> None:
+        self._parcels: dict[int, _Parcel] = {}
+        self._code: dict[bytes, Any] = {}
+
+    def unpack(self, orders: Orders, frames: Iterator[Any]) -> RunTasks:
+        """Take what comes with orders; return them as the worker's mind knows them.
+
+        Raises ProtocolError where they speak of what never came.
+        """
+        try:
+            for digest in orders.functions:
+                self._code[digest] = next(frames)
+            for number, count, digests in orders.payloads:
+                code = [(digest, self._code[digest]) for digest in digests]
+                self._parcels[number] = _Parcel([next(frames) for _ in range(count)], code)
+            parcels: Mapping[int, _Parcel] = self._parcels
+            tasks = [_order(row, parcels) for row in orders.rows]
+        except (KeyError, StopIteration, RuntimeError) as error:
+            raise ProtocolError(f"orders speak of a payload that never came: {error!r}") from error
+        return RunTasks(orders.worker, tasks)
+
+    def drop(self, message: PayloadsDropped) -> None:
+        """Forget what no task will speak of any more."""
+        for number in message.payloads:
+            self._parcels.pop(number, None)
+        for digest in message.functions:
+            self._code.pop(digest, None)
+
+
+def _order(row: OrderRow, parcels: Mapping[int, _Parcel]) -> RunTask:
+    task, rank, number, place, prefix, executor, inputs, uses, attempt, resources, holders = row
+    spec = Shipped(task, parcels[number], place)
+    return RunTask(
+        task, int(rank), spec, prefix, executor, inputs, uses, attempt, tuple(resources), holders  # type: ignore[arg-type]
+    )
+
+
+def _unloaded(*args: Any) -> Any:
+    raise AssertionError("a task that was sent is run by calling it")
