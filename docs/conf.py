@@ -54,8 +54,33 @@ class LegalMoves(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(table(["from", "to"], rows)))
 
 
+class Messages(SphinxDirective):
+    """``{messages}``: what each end may say to which, from the unions in `hetsched.comm.messages`."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write, per direction and message, what it is for and its fields with their types."""
+        from hetsched.comm import messages
+
+        lines: list[str] = []
+        for name, title in messages.DIRECTIONS.items():
+            lines += [f"**{title}**", ""]
+            rows = []
+            for kind in getattr(messages, name):
+                fields = [f"`{field}: {kind.__annotations__[field]}`" for field in kind._fields[1:]]
+                what = (kind.__doc__ or "").partition("\n\n")[0].replace("\n", " ").replace("``", "`")
+                rows.append([f"`{kind.__name__}`", what, "; ".join(map(plain, fields)) or "-"])
+            lines += [*table(["message", "what it says", "fields, in order"], rows), ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+
+def plain(text: str) -> str:
+    """A type as it is written in a program, without the marks of a forward reference."""
+    return text.replace("ForwardRef('", "").replace("')", "").replace("'", "")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Make the directives known."""
+    app.add_directive("messages", Messages)
     app.add_directive("vocabulary", Vocabulary)
     app.add_directive("legal-moves", LegalMoves)
     return {"parallel_read_safe": True}

@@ -24,6 +24,7 @@ from hetsched.core.events import (
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
 __all__ = [
+    "DIRECTIONS",
     "FROM_CLIENT",
     "FROM_HOLDER",
     "FROM_READER",
@@ -180,5 +181,15 @@ FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip
 TO_WORKER = (Orders, CancelTasks, FreeKeys, PayloadsDropped, Closed)
+DIRECTIONS = {
+    "FROM_CLIENT": "A client to the scheduler",
+    "TO_CLIENT": "The scheduler to a client",
+    "FROM_WORKER": "A worker to the scheduler",
+    "TO_WORKER": "The scheduler to a worker",
+    "FROM_READER": "A client or a worker to a worker that holds results",
+    "FROM_HOLDER": "That worker's answer",
+}
+"""The unions of this module, in words."""
+
 FROM_READER = (ResultsAsked,)
 FROM_HOLDER = (ResultsSent,)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from world import World, random_graph
 
-from hetsched.core.events import GraphExtended, GraphSubmitted, KeysReleased
+from hetsched.core.events import GraphExtended, GraphSubmitted, KeysReleased, ResultsMissing
 from hetsched.core.types import TaskSpec
 
 SEEDS = 400
@@ -96,6 +96,9 @@ def do(world: Futures, act: str, rng: random.Random) -> None:
         world.let_go(rng.choice(some))
     elif act == "leave" and world.graphs:
         world.leave(rng.choice(list(world.graphs)))
+    elif act == "doubt" and some:
+        number = rng.choice(some)
+        world.handle(ResultsMissing("client", number, sorted(world.results[number])[:2]))
     elif act == "lose" and world.workers:
         world.lose_worker(rng.choice(list(world.workers)))
 
@@ -116,7 +119,7 @@ def run_seed(seed: int) -> None:
     for _ in range(rng.randint(1, 3)):
         world.add_worker(window, rng.randint(1, 3))
     acts = ["offer"] * rng.randint(2, 6) + ["part"] * 6 + ["lose"] * rng.choice([0, 0, 1, 3])
-    acts += ["release"] * rng.choice([0, 2, 6]) + ["leave"] * rng.choice([0, 1])
+    acts += ["doubt"] * rng.choice([0, 0, 2]) + ["release"] * rng.choice([0, 2, 6]) + ["leave"] * rng.choice([0, 1])
     rng.shuffle(acts)
     for act in acts:
         for _ in range(rng.randint(1, 30)):
