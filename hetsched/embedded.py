@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, assert_never
 
 import trio
 
-from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
 from hetsched.core.events import (
     CapacityChanged,
     Event,
@@ -285,7 +285,7 @@ class Embedded:
             self._calls.pop(event.graph, None)
         for command in self._scheduler.handle(event, perf_counter()):
             match command:
-                case RunTasks() | CancelTasks() | FreeKeys():
+                case RunTasks() | CancelTasks() | FreeKeys() | FetchKeys():
                     garbage += self._engine.order(command)
                 case KeysReady():
                     self._keys_ready(command)

@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from hetsched.core import check as checks
-from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
 from hetsched.core.events import (
     GraphCancelled,
     GraphReleased,
@@ -20,6 +20,7 @@ from hetsched.core.events import (
     TasksFinished,
     WorkerJoined,
     WorkerLost,
+    WorkerRetiring,
 )
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.state import Graph, State
@@ -216,6 +217,9 @@ class World:
         del self.workers[name]
         self.handle(WorkerLost(name, "it was lost in a simulation"))
 
+    def retire_worker(self, name: str) -> None:
+        self.handle(WorkerRetiring(name))
+
     def submit(self, tasks: list[TaskSpec], wanted: list[int]) -> int:
         number = len(self.graphs)
         self.graphs[number] = (tasks, wanted)
@@ -236,6 +240,9 @@ class World:
         orders = set()
         for command in commands:
             match command:
+                case FetchKeys():
+                    if command.worker in self.workers:
+                        self.workers[command.worker].from_scheduler.append(command)
                 case RunTasks() | CancelTasks() | FreeKeys():
                     assert command.tasks, command
                     assert (type(command), command.worker) not in orders, f"two of a kind: {commands}"

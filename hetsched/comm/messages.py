@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady
 from hetsched.core.events import (
     CapacityChanged,
     GraphCancelled,
@@ -180,7 +180,7 @@ TO_CLIENT = (KeysReady, KeysFailed, Answered, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip
-TO_WORKER = (Orders, CancelTasks, FreeKeys, PayloadsDropped, Closed)
+TO_WORKER = (Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, Closed)
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

@@ -11,6 +11,7 @@ __all__ = [
     "CancelTasks",
     "ClientCommand",
     "Command",
+    "FetchKeys",
     "FreeKeys",
     "KeysFailed",
     "KeysReady",
@@ -62,6 +63,13 @@ class FreeKeys(NamedTuple):
     tasks: Sequence[TaskId]
 
 
+class FetchKeys(NamedTuple):
+    """Get copies of these results, ``(task, who has it)``, and keep them until they are freed."""
+
+    worker: WorkerId
+    holders: Sequence[tuple[TaskId, tuple[WorkerId, ...]]]
+
+
 class KeysReady(NamedTuple):
     """Results a client wants can be fetched: ``(position in its graph, task, who has it)``."""
 
@@ -86,7 +94,7 @@ class KeysFailed(NamedTuple):
     story: str
 
 
-WorkerCommand: TypeAlias = RunTasks | CancelTasks | FreeKeys
+WorkerCommand: TypeAlias = RunTasks | CancelTasks | FreeKeys | FetchKeys
 """What the scheduler's channel carries to a worker."""
 
 ClientCommand: TypeAlias = KeysReady | KeysFailed

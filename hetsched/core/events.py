@@ -25,6 +25,7 @@ __all__ = [
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
+    "WorkerRetiring",
 ]
 
 
@@ -110,6 +111,12 @@ class CapacityChanged(NamedTuple):
     capacity: Capacity
 
 
+class WorkerRetiring(NamedTuple):
+    """A worker will end and is to be given nothing more; what only it holds should be copied. May be said again."""
+
+    worker: WorkerId
+
+
 class WorkerLost(NamedTuple):
     """A worker is gone, with all it held."""
 
@@ -157,7 +164,7 @@ ClientEvent: TypeAlias = (
 """What a client's channel carries to the scheduler."""
 
 WorkerEvent: TypeAlias = (
-    WorkerJoined | CapacityChanged | WorkerLost | TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
+    WorkerJoined | CapacityChanged | WorkerRetiring | WorkerLost | TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 

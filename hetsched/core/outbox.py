@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .commands import CancelTasks, Command, FreeKeys, KeysFailed, KeysReady
+from .commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady
 from .state import Phase, State, TaskState, WorkerState
-from .types import TaskId
+from .types import TaskId, WorkerId
 
 __all__ = ["Outbox"]
 
@@ -12,12 +12,13 @@ __all__ = ["Outbox"]
 class Outbox:
     """Orders by worker, one message of a kind to each; and what clients are told."""
 
-    __slots__ = ("_cancel", "_free", "_state", "_to_clients")
+    __slots__ = ("_cancel", "_copy", "_free", "_state", "_to_clients")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._cancel: dict[WorkerState, list[TaskId]] = {}
         self._free: dict[WorkerState, list[TaskId]] = {}
+        self._copy: dict[WorkerState, list[tuple[TaskId, tuple[WorkerId, ...]]]] = {}
         self._to_clients: list[KeysReady | KeysFailed] = []
 
     def cancel(self, worker: WorkerState, tasks: list[TaskId]) -> None:
@@ -27,6 +28,10 @@ class Outbox:
     def free(self, worker: WorkerState, tasks: list[TaskId]) -> None:
         """Have a worker forget results."""
         self._free.setdefault(worker, []).extend(tasks)
+
+    def copy(self, worker: WorkerState, ts: TaskState) -> None:
+        """Have a worker get a copy of a result."""
+        self._copy.setdefault(worker, []).append((ts.id, tuple(w.id for w in ts.who_has)))
 
     def tell(self, message: KeysReady | KeysFailed) -> None:
         """Tell a client something."""
@@ -49,7 +54,7 @@ class Outbox:
             self._state.move(tasks, Phase.RELEASED, "nobody needs it", now)
 
     def orders(self) -> list[Command]:
-        """Take what workers are to put down and to forget."""
+        """Take what workers are to put down, to forget and to copy."""
         out: list[Command] = []
         if self._cancel:
             out += [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
@@ -57,6 +62,9 @@ class Outbox:
         if self._free:
             out += [FreeKeys(w.id, ids) for w, ids in self._free.items()]
             self._free = {}
+        if self._copy:
+            out += [FetchKeys(w.id, holders) for w, holders in self._copy.items()]
+            self._copy = {}
         return out
 
     def news(self) -> list[KeysReady | KeysFailed]:

@@ -26,10 +26,11 @@ from .events import (
     TasksFinished,
     WorkerJoined,
     WorkerLost,
+    WorkerRetiring,
 )
 from .outbox import Outbox
 from .placement import Policy, make_policy
-from .recovery import forget_holders, leave_worker, replan, unassign
+from .recovery import forget_holders, leave_worker, only_on, replan, unassign
 from .results import collect
 from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 from .types import TaskId, WorkerId
@@ -83,6 +84,8 @@ class Scheduler:
                 self._worker_joined(event)
             case CapacityChanged():
                 self._capacity_changed(event)
+            case WorkerRetiring():
+                self._worker_retiring(event.worker)
             case WorkerLost():
                 self._worker_lost(event, now)
             case InputsMissing():
@@ -209,6 +212,22 @@ class Scheduler:
         worker.capacity = event.capacity
         for executor in event.capacity.executors:
             worker.assigned.setdefault(executor, 0)
+
+    def _worker_retiring(self, name: WorkerId) -> None:
+        """Have what only this worker holds copied, spread over those with the least to hold."""
+        worker = self.state.workers.get(name)
+        if worker is None:
+            return
+        if worker.copying is None:
+            worker.copying = {}
+        others = [w for w in self.state.workers.values() if w.copying is None]
+        more = dict.fromkeys(others, 0)
+        for ts in only_on(self.state, worker) if others else ():
+            if ts.id not in worker.copying:
+                worker.copying[ts.id] = None
+                target = min(others, key=lambda w: (w.nbytes + more[w], w.id))
+                more[target] += max(ts.nbytes, 1)
+                self._outbox.copy(target, ts)
 
     def _worker_lost(self, event: WorkerLost, now: float) -> None:
         worker = self.state.remove_worker(event.worker)

@@ -70,7 +70,7 @@ class TaskPrefix:
 class WorkerState:
     """A worker as the scheduler sees it."""
 
-    __slots__ = ("alone", "assigned", "capacity", "held", "id", "nbytes", "occupancy", "room")
+    __slots__ = ("alone", "assigned", "capacity", "copying", "held", "id", "nbytes", "occupancy")
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
         self.id = id
@@ -82,9 +82,13 @@ class WorkerState:
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
+        self.copying: dict[TaskId, None] | None = None
+        """Of a worker that is retiring, the results others were asked to copy."""
 
     def room_for(self, executor: str) -> int:
         """How many more tasks it wants to be given for this executor."""
+        if self.copying is not None:
+            return 0
         capacity = self.capacity
         slots = capacity.executors.get(executor, 0)
         if not slots:

@@ -57,7 +57,16 @@ class Ref:
         return Ref, (self.position,)
 
 
-EACH: tuple[Any, ...] = (Ref(-1),)
+class _Each(tuple[Any, ...]):
+    """A tuple that is known by identity, also in another process: a pickle names it."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> str:
+        return "EACH"
+
+
+EACH: tuple[Any, ...] = _Each((Ref(-1),))
 """The arguments of a task that takes each of its dependencies once, in order, and nothing else."""
 
 

@@ -93,7 +93,8 @@ class WorkerLink(Link):
         self.facts: dict[str, Any] = {}
         self.supplies = Supplies()
         self.joined = False
-        self.leaving = False
+        self.leave_by: float | None = None
+        """When it has to be gone that wants to leave (seconds on the server's clock)."""
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

@@ -16,13 +16,15 @@ from hetsched.comm.messages import Answered, Asked, GraphPart, HeartBeat, Worker
 from hetsched.comm.payloads import Depot
 from hetsched.comm.transports import Listener, Stream, listen
 from hetsched.comm.wire import from_client, from_worker
-from hetsched.core.commands import CancelTasks, FreeKeys, KeysFailed, KeysReady, RunTasks
-from hetsched.core.events import CapacityChanged, ClientLeft, Event, WorkerJoined, WorkerLost
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks, WorkerCommand
+from hetsched.core.events import ClientLeft, Event, ReplicasAdded, WorkerJoined, WorkerLost, WorkerRetiring
+from hetsched.core.recovery import only_on
 from hetsched.core.scheduler import Scheduler
 from hetsched.errors import ConnectionLost, HetschedError, OversizeError, ProtocolError
 
 from .links import ClientLink, Link, WorkerLink
 from .questions import answer
+from .stranded import Stranded
 
 __all__ = ["Limits", "Server"]
 
@@ -38,6 +40,8 @@ class Limits(NamedTuple):
     """A server without tasks and clients ends after this time; None: never."""
     leaving: float = 60.0
     """A worker that wants to leave has so long to finish what it was told to do."""
+    no_worker: float | None = 5.0
+    """The log tells of tasks that no worker could run after this time; None: never."""
 
 
 class Server:
@@ -192,28 +196,31 @@ class Server:
                 link.note(message.facts)
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
-                link.leaving = True
+                link.leave_by = perf_counter() + self.limits.leaving
                 log.info("worker %s wants to leave: %s", link.name, message.why)
-                self._want_no_more(link)
+                self.feed(WorkerRetiring(link.name))
+                self._see_off(link)
             case _:
                 if not link.joined:
                     raise ProtocolError(f"{link.name} has not offered itself")
                 self.feed(message)
-                if link.leaving:
+                if link.leave_by is not None:
                     self._see_off(link)
-
-    def _want_no_more(self, link: WorkerLink) -> None:
-        ws = self.scheduler.state.workers.get(link.name)
-        if ws is not None:
-            none = dict.fromkeys(ws.capacity.executors, 0)
-            self.feed(CapacityChanged(link.name, ws.capacity._replace(executors=none)))
-        self._see_off(link)
+                if isinstance(message, ReplicasAdded):
+                    for other in list(self._workers.values()):
+                        if other.leave_by is not None:
+                            self._see_off(other)
 
     def _see_off(self, link: WorkerLink) -> None:
-        """Let a worker go that wants to, once it has nothing left to do."""
-        ws = self.scheduler.state.workers.get(link.name)
-        if ws is None or not any(ws.assigned.values()):
+        """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
+        state = self.scheduler.state
+        ws = state.workers.get(link.name)
+        if ws is None:
             link.end("it has left")
+        elif not any(ws.assigned.values()):
+            self.feed(WorkerRetiring(link.name))
+            if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
+                link.end("it has left")
 
     def _hear_client(self, link: ClientLink, said: tuple[Any, ...], frames: Any) -> None:
         message = from_client.decode(said, link.name)
@@ -254,20 +261,29 @@ class Server:
         self._clear_out()
         for command in commands:
             match command:
-                case RunTasks(worker, tasks):
-                    order = self._workers.get(worker)
-                    if order is not None:
-                        order.say(*order.supplies.orders(worker, tasks, self._where))
-                case CancelTasks() | FreeKeys():
-                    link = self._workers.get(command.worker)
-                    if link is not None:
-                        link.say(command)
                 case KeysReady():
                     self._tell_ready(command)
                 case KeysFailed():
                     self._tell_failed(command)
                 case _:
-                    assert_never(command)
+                    self._order(command)
+
+    def _order(self, command: WorkerCommand) -> None:
+        """Send a worker what it is told to do; nothing where it has just gone."""
+        link = self._workers.get(command.worker)
+        if link is None:
+            return
+        match command:
+            case RunTasks(worker, tasks):
+                link.say(*link.supplies.orders(worker, tasks, self._where))
+            case FetchKeys(worker, holders):
+                where = self._where
+                found = [(i, tuple(where[w] for w in names if w in where)) for i, names in holders]
+                link.say(FetchKeys(worker, found))
+            case CancelTasks() | FreeKeys():
+                link.say(command)
+            case _:
+                assert_never(command)
 
     def _clear_out(self) -> None:
         """Have workers drop the payloads that no task speaks of any more."""
@@ -295,12 +311,20 @@ class Server:
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""
         silence = self.limits.worker_silence
+        stranded = None if self.limits.no_worker is None else Stranded(self.limits.no_worker)
         while True:
             await trio.sleep(min(silence / 4, 1.0))
             now = perf_counter()
             for link in list(self._workers.values()):
                 if now - link.heard > silence:
                     link.end(f"nothing was heard of it for {silence:g} s")
+                elif link.leave_by is not None:
+                    if now > link.leave_by:
+                        link.end(f"it wanted to leave, and had not finished after {self.limits.leaving:g} s")
+                    self._see_off(link)
+            if stranded is not None:
+                for sentence in stranded.look(self.scheduler.state, now):
+                    log.warning(sentence)
             idle = self.limits.idle
             if self.scheduler.state.tasks or self._clients:
                 self._busy = now

@@ -9,12 +9,14 @@ dropped then and there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hetsched.core.types import TaskId
 
 from .instructions import Item
 from .jobs import Batch, Job, JobPhase, Lane, ReadyQueue
 
-__all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
+__all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "fullest", "items_of", "pick"]
 
 BATCH_SECONDS = 0.001
 """Seconds of work a batch is meant to hold; a task that lasts longer, or of unknown length, is a batch of its own."""
@@ -109,3 +111,13 @@ def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[It
         in_batch[job.id] = job
         items.append((job.id, job.attempt, job.spec, inputs, drops))
     return items
+
+
+def fullest(batches: Iterable[Batch], executor: str) -> Batch | None:
+    """Find the batch of an executor with most to share: more than one task that could run in another slot."""
+    found: Batch | None = None
+    for batch in batches:
+        more = found is None or batch.independent > found.independent
+        if batch.executor == executor and batch.independent > 1 and more and not batch.asked:
+            found = batch
+    return found

@@ -39,7 +39,8 @@ def _check_job(mind: WorkerState, job: Job) -> None:
     if job.phase is JobPhase.QUEUED:
         assert any(batch.jobs.get(job.id) is job for batch in mind.batches.values()), f"{job!r} is in no batch"
     if job.phase is JobPhase.ABSENT:
-        assert any(d.phase in _ORDERED for d in job.dependents), f"a place is kept for {job!r}, which nobody reads"
+        expected = mind.fetcher.expects(job.id) or any(d.phase in _ORDERED for d in job.dependents)
+        assert expected, f"a place is kept for {job!r}, which nobody reads"
     if job.phase in _ORDERED:
         inputs = [mind.jobs.get(i) for i in job.inputs]
         missing = [i for i in inputs if i is None or i.phase is not JobPhase.HELD]

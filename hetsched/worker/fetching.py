@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from hetsched.core.types import TaskId, WorkerId
 
-from .instructions import Fetch, Instruction, KeysFetched
-from .jobs import Job, JobPhase
+from .instructions import BatchExecuted, Fetch, Instruction, KeysFetched
+from .jobs import Batch, Job, JobPhase
 
-__all__ = ["Fetcher"]
+__all__ = ["Fetcher", "missed"]
 
 FETCH_TASKS = 256
 """The most results asked for in one request."""
@@ -71,3 +71,12 @@ class Fetcher:
                 del self._holders[task]
                 lost.append(task)
         return lost
+
+
+def missed(batch: Batch, event: BatchExecuted, jobs: Mapping[TaskId, Job]) -> dict[TaskId, None]:
+    """Tell which inputs were taken to be here and are not; what a cancelled task missed may have come since."""
+    if not event.missing:
+        return {}
+    left = [batch.jobs[task] for task in event.left if task in batch.jobs]
+    live = {i for job in left if job.phase is JobPhase.QUEUED for i in job.inputs}
+    return {i: None for i in event.missing if i in live and (i not in jobs or jobs[i].phase is JobPhase.HELD)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
 from hetsched.core.types import Outcome, TaskId, TaskSpec, WorkerId
 
@@ -123,6 +123,7 @@ class Tell(NamedTuple):
 WorkerInput: TypeAlias = (
     RunTasks
     | CancelTasks
+    | FetchKeys
     | FreeKeys
     | BatchExecuted
     | TasksReclaimed

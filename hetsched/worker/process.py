@@ -20,7 +20,7 @@ from hetsched.comm.messages import Closed, HeartBeat, Orders, PayloadsDropped, W
 from hetsched.comm.remote_errors import dump_error, load_error
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
-from hetsched.core.commands import CancelTasks, FreeKeys
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
 from hetsched.core.events import CapacityChanged, TasksFailed, WorkerEvent
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected
@@ -43,7 +43,10 @@ BEAT_SECONDS = 1.0
 
 
 class Offer(NamedTuple):
-    """What a worker is to be: its name, what it can do, where it listens, the memory it may use (bytes, 0: any)."""
+    """What a worker is to be: its name, what it can do, where it listens, the memory it may use (bytes, 0: any).
+
+    ``beat`` is how often (in seconds) it says that it is alive, and looks at its memory.
+    """
 
     name: str
     capacity: Capacity
@@ -52,6 +55,7 @@ class Offer(NamedTuple):
     local_directory: str | None = None
     devices: int = 0
     thresholds: Thresholds = Thresholds()
+    beat: float = BEAT_SECONDS
 
 
 class OutOfMemory(Exception):
@@ -160,7 +164,7 @@ class WorkerProcess:
                 match message:
                     case Orders():
                         garbage = self._engine.order(self._shelf.unpack(message, left))
-                    case CancelTasks() | FreeKeys():
+                    case CancelTasks() | FreeKeys() | FetchKeys():
                         garbage = self._engine.order(message)
                     case PayloadsDropped():
                         self._shelf.drop(message)
@@ -214,7 +218,7 @@ class WorkerProcess:
 
     async def _beat(self) -> None:
         while True:
-            await trio.sleep(BEAT_SECONDS)
+            await trio.sleep(self.offer.beat)
             self._say(HeartBeat(self.offer.name, self._facts()))
 
     def _facts(self) -> Mapping[str, Any]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import assert_never
 
-from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
 from hetsched.core.needs import DEEPER
 from hetsched.core.types import TaskId, WorkerId
 
-from .batching import items_of, pick
-from .fetching import Fetcher
+from .batching import fullest, items_of, pick
+from .fetching import Fetcher, missed
 from .instructions import (
     BatchExecuted,
     Drop,
@@ -47,7 +47,7 @@ class WorkerState:
         self.total = dict(resources)
         self.available: dict[str, float] = dict(resources)
         self.kinds: dict[str, Kind] = {}
-        self._fetcher = Fetcher()
+        self.fetcher = Fetcher()
         self._next_batch = 0
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -58,6 +58,8 @@ class WorkerState:
                 self._batch_executed(event, out)
             case RunTasks():
                 self._run_tasks(event, out)
+            case FetchKeys():
+                self._copy(event)
             case CancelTasks() | FreeKeys():
                 self._forget(event.tasks, out, done=isinstance(event, FreeKeys))
             case TasksReclaimed():
@@ -79,7 +81,7 @@ class WorkerState:
             case _:
                 assert_never(event)
         self._fill(out)
-        self._fetcher.ask(out)
+        self.fetcher.ask(out)
         return out
 
     # Orders
@@ -113,7 +115,7 @@ class WorkerState:
                     else:
                         dep.dependents = [job]
             if order.holders:
-                self._fetcher.want(order.holders, jobs)
+                self.fetcher.want(order.holders, jobs)
             job.waiting = waiting
             if waiting:
                 job.phase = _WAITING
@@ -121,7 +123,7 @@ class WorkerState:
                 job.phase = _READY
                 lanes[job.executor].ready.add(job)
         # The scheduler takes them to be here, and they were dropped in the meantime.
-        lost = [i for i in places if jobs[i].phase is _ABSENT and not self._fetcher.expects(i)]
+        lost = [i for i in places if jobs[i].phase is _ABSENT and not self.fetcher.expects(i)]
         if lost:
             self._put_down(lost, out)
 
@@ -167,7 +169,7 @@ class WorkerState:
             dep.dependents = [d for d in dep.dependents if d.phase in _ORDERED]
             if dep.phase is _ABSENT and not dep.dependents:
                 del self.jobs[i]
-                self._fetcher.give_up(i)
+                self.fetcher.give_up(i)
 
     # Execution
 
@@ -205,14 +207,10 @@ class WorkerState:
 
     def _reclaim_for(self, executor: str, out: list[Instruction]) -> None:
         """A slot is free and nothing waits: share out the batch of another that has most to share."""
-        fullest: Batch | None = None
-        for batch in self.batches.values():
-            more = fullest is None or batch.independent > fullest.independent
-            if batch.executor == executor and batch.independent > 1 and more and not batch.asked:
-                fullest = batch
-        if fullest is not None:
-            fullest.asked = True
-            out.append(Reclaim(fullest.number, len(fullest.jobs) // 2))
+        most = fullest(self.batches.values(), executor)
+        if most is not None:
+            most.asked = True
+            out.append(Reclaim(most.number, len(most.jobs) // 2))
 
     def _put_back(self, batch: Batch, tasks: Iterable[TaskId]) -> None:
         """Tasks of a batch that were not run go back to wait for a slot or an input."""
@@ -267,7 +265,7 @@ class WorkerState:
             job.phase = _ABSENT
             if not job.dependents:
                 del self.jobs[job.id]
-        lost = {**self._missed(batch, event), **dict.fromkeys(untold)}
+        lost = {**missed(batch, event, self.jobs), **dict.fromkeys(untold)}
         self._put_back(batch, reversed(event.left))
         if lost:
             self._lose(list(lost), out)
@@ -277,15 +275,6 @@ class WorkerState:
             out.append(Tell(TasksFinished(self.worker, batch.executor, event.done)))
         if failed:
             out.append(Tell(TasksFailed(self.worker, batch.executor, failed)))
-
-    def _missed(self, batch: Batch, event: BatchExecuted) -> dict[TaskId, None]:
-        """Tell which inputs were taken to be here and are not; what a cancelled task missed may have come since."""
-        if not event.missing:
-            return {}
-        left = [batch.jobs[task] for task in event.left if task in batch.jobs]
-        live = {i for job in left if job.phase is _QUEUED for i in job.inputs}
-        here = self.jobs
-        return {i: None for i in event.missing if i in live and (i not in here or here[i].phase is _HELD)}
 
     def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId], untold: list[TaskId]) -> None:
         jobs = self.jobs
@@ -374,7 +363,7 @@ class WorkerState:
                     d.phase = _READY
                     self.lanes[d.executor].ready.push(d)
             job.dependents = ()
-        lost = self._fetcher.came(event)
+        lost = self.fetcher.came(event)
         if drop:
             out.append(Drop(drop))
         if came:
@@ -382,13 +371,22 @@ class WorkerState:
         if lost:
             self._put_down(lost, out)
 
+    def _copy(self, event: FetchKeys) -> None:
+        for task, _ in event.holders:
+            if task not in self.jobs:
+                self.jobs[task] = Job(task)
+        self.fetcher.want(event.holders, self.jobs)
+
     def _put_down(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Nobody has these inputs: give their readers back to the scheduler."""
         readers: dict[TaskId, Job] = {}
         for task in lost:
             place = self.jobs.get(task)
-            if place is not None:
-                readers.update((d.id, d) for d in place.dependents if d.phase is _WAITING)
+            if place is None:
+                continue
+            readers.update((d.id, d) for d in place.dependents if d.phase is _WAITING)
+            if not place.dependents and place.phase is _ABSENT:
+                del self.jobs[task]  # it was to be copied
         for job in readers.values():
             job.phase = _ABSENT
         self._leave_inputs(readers.values())

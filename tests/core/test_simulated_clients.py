@@ -96,6 +96,9 @@ def do(world: Futures, act: str, rng: random.Random) -> None:
         world.let_go(rng.choice(some))
     elif act == "leave" and world.graphs:
         world.leave(rng.choice(list(world.graphs)))
+    elif act == "retire" and len(world.workers) > 1:
+        world.retire_worker(rng.choice(list(world.workers)))
+        world.add_worker(2, 1)
     elif act == "doubt" and some:
         number = rng.choice(some)
         world.handle(ResultsMissing("client", number, sorted(world.results[number])[:2]))
@@ -119,6 +122,7 @@ def run_seed(seed: int) -> None:
     for _ in range(rng.randint(1, 3)):
         world.add_worker(window, rng.randint(1, 3))
     acts = ["offer"] * rng.randint(2, 6) + ["part"] * 6 + ["lose"] * rng.choice([0, 0, 1, 3])
+    acts += ["retire"] * rng.choice([0, 1, 2])
     acts += ["doubt"] * rng.choice([0, 0, 2]) + ["release"] * rng.choice([0, 2, 6]) + ["leave"] * rng.choice([0, 1])
     rng.shuffle(acts)
     for act in acts:

@@ -279,3 +279,16 @@ def read_packets(data):
             frames.append(data[:size])
             data = data[size:]
         yield messages, frames
+
+
+async def test_a_worker_that_leaves_hands_over_what_only_it_has():
+    async with small_cluster("a") as cluster:
+        channel = await cluster.channel()
+        assert await compute(channel, *part(1, spread(5), [2, 5])) == [-2, -10]
+        await cluster.add_worker("b")
+        cluster.workers["a"].leave("it was asked to")
+        while "a" not in cluster.ends:
+            await trio.sleep(0.005)
+        tasks = cluster.server.scheduler.state.graphs["test-1", 1].tasks
+        assert [tasks[p].who_has[0].id for p in (2, 5)] == ["b", "b"]
+        assert {tasks[p].attempt for p in (2, 5)} == {0}
