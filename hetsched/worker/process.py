@@ -42,6 +42,10 @@ BEAT_SECONDS = 1.0
 """How often a worker says that it is alive, and looks at its memory."""
 
 
+MOST_FETCHES = 8
+"""How many peers a worker takes results from at a time: each answer under way has up to some 64 MB in flight."""
+
+
 class Offer(NamedTuple):
     """What a worker is to be: its name, what it can do, where it listens, the memory it may use (bytes, 0: any).
 
@@ -95,6 +99,7 @@ class WorkerProcess:
         most = int(limit * target) if limit and target is not None else None
         self._store = _Results(most, offer.local_directory, say=log.warning)
         self._peers = Peers(hello, secrets)
+        self._fetching = trio.CapacityLimiter(MOST_FETCHES)
         self._shelf = Shelf()
         self._outbox: deque[Any] = deque()
         self._memory: MemoryState = "running"
@@ -267,7 +272,8 @@ class WorkerProcess:
             came.append(task)
             sizes.append((task, *self._measure(value)))
 
-        missing, unfit = await self._peers.fetch(peer, tasks, keep)
+        async with self._fetching:
+            missing, unfit = await self._peers.fetch(peer, tasks, keep)
         if self._store.target is not None and sizes:
             await trio.to_thread.run_sync(self._store.note_many, sizes)
         for task, error in unfit:
