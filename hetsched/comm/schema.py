@@ -102,6 +102,8 @@ def _sequence(one: Check) -> Check:
     def check(value: Any) -> Any:
         if type(value) is not tuple:
             raise Wrong
+        if not value:
+            return value
         if kinds is not None:
             if not kinds.issuperset(map(type, value)):
                 raise Wrong
@@ -120,15 +122,40 @@ def _mapping(key: Check, item: Check) -> Check:
     return check
 
 
-def _named(kind: Any) -> Check:
-    inside: list[tuple[Check, ...]] = []
+def _named(kind: Any) -> Check:  # noqa: C901 - hot
+    plain: list[tuple[int, frozenset[type]]] = []
+    others: list[tuple[int, Check]] = []
+
+    count = len(kind._fields)
+
+    def learn() -> None:
+        # Not at once, since the types of two messages may speak of each other.
+        for place, one in enumerate(checks_of(kind)):
+            kinds = getattr(one, "kinds", None)
+            if kinds is None:
+                others.append((place, one))
+            else:
+                plain.append((place, kinds))
 
     def check(value: Any) -> Any:
-        if not inside:
-            inside.append(checks_of(kind))
-        checks = inside[0]
-        if type(value) is not tuple or len(value) != len(checks):
+        if not plain and not others:
+            learn()
+        if type(value) is not tuple or len(value) != count:
             raise Wrong
-        return kind(*[one(item) for one, item in zip(checks, value, strict=True)])
+        for place, kinds in plain:
+            if type(value[place]) not in kinds:
+                raise Wrong
+        fields: Any = value
+        for place, one in others:
+            old = value[place]
+            new = one(old)
+            if new is not old:
+                if fields is value:
+                    fields = list(value)
+                fields[place] = new
+        return _make(kind, fields)
 
     return check
+
+
+_make = tuple.__new__  # a NamedTuple's own constructor takes three times as long
