@@ -11,18 +11,34 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from hetsched import errors
     from hetsched.annotating import annotate, task
+    from hetsched.client.asynchronous import AsyncClient
+    from hetsched.client.client import Client, default_client
+    from hetsched.client.futures import AsyncFuture, Future
+    from hetsched.client.waiting import as_completed, wait
     from hetsched.computing import get
+    from hetsched.local_cluster import LocalCluster
     from hetsched.report import Report, TaskRow, last_report
 
-__all__ = ["Report", "TaskRow", "annotate", "errors", "get", "last_report", "task"]
+__all__ = [
+    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskRow", "annotate", "as_completed",
+    "default_client", "errors", "get", "last_report", "task", "wait",
+]  # fmt: skip
 
 _HOMES = {
+    "AsyncClient": "client.asynchronous",
+    "AsyncFuture": "client.futures",
+    "Client": "client.client",
+    "Future": "client.futures",
+    "LocalCluster": "local_cluster",
     "Report": "report",
     "TaskRow": "report",
     "annotate": "annotating",
+    "as_completed": "client.waiting",
+    "default_client": "client.client",
     "get": "computing",
     "last_report": "report",
     "task": "annotating",
+    "wait": "client.waiting",
 }
 
 

@@ -17,15 +17,16 @@ from dask.callbacks import Callback, local_callbacks
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
 
+from hetsched.client import active
 from hetsched.core.annotations import executor_of
 from hetsched.core.types import Key
 from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
-from hetsched.outcome import run, values_of
+from hetsched.outcome import run, shaped, values_of
 from hetsched.report import Report, remember
 from hetsched.watch import Watch
-from hetsched.worker.current import leave
+from hetsched.worker.current import current_batch, leave
 
 __all__ = ["embedded", "get"]
 
@@ -49,6 +50,9 @@ def get(
 ) -> Any:
     """Run a dask graph and return the values of ``keys``, in their shape (a list gives a tuple).
 
+    It runs on the cluster of the last :class:`hetsched.Client` opened, else of the scheduler that
+    ``HETSCHED_ADDRESS`` or dask's configuration (``hetsched.address``) names, else in this process.
+
     Args:
         dsk: an expression, a HighLevelGraph or a mapping, as dask passes it; it is not changed.
         keys: a key, or a list of keys, nested at will.
@@ -66,6 +70,10 @@ def get(
         GraphError, AnnotationError or NoWorkerError at once for a graph that cannot be run. KeyboardInterrupt cancels
         the computation: what has not started never will, and later calls are not affected.
     """
+    if active.clients or active.ENVIRONMENT_KEY in active.ENVIRONMENT or "hetsched" in dask.config.config:
+        client = _client()
+        if client is not None:
+            return client.get(dsk, keys, annotations=annotations, cache=cache, **kwargs)
     if kwargs:
         _warn_of_unknown(kwargs)
     cpus = _slots(num_workers, kwargs.get("pool"))
@@ -91,7 +99,16 @@ def get(
     remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
     if cache is not None:
         cache.update(values)
-    return _shaped(keys, values)
+    return shaped(keys, values)
+
+
+def _client() -> Any:
+    """The Client that this call goes to, None for the cluster in this process."""
+    if not active.clients and (current_batch() is not None or active.configured_address() is None):
+        return None  # a task's own computations stay where it runs
+    from hetsched.client.client import configured_client
+
+    return configured_client()
 
 
 def _warn_of_unknown(options: Mapping[str, Any]) -> None:
@@ -116,12 +133,6 @@ def _slots(num_workers: Any, pool: Any) -> int | None:
     return slots
 
 
-def _shaped(keys: Any, values: Mapping[Key, Any]) -> Any:
-    if isinstance(keys, list):
-        return tuple(_shaped(key, values) for key in keys)
-    return values[keys]
-
-
 def _shorten_tracebacks() -> None:
     """Add our own frames to those that dask leaves out of tracebacks."""
     patterns = dask.config.get("admin.traceback.shorten", None)
@@ -129,7 +140,7 @@ def _shorten_tracebacks() -> None:
         patterns.append(_OUR_FRAMES)
 
 
-_OUR_FRAMES = r"hetsched[\\\/](computing|outcome|watch|embedded)\.py"
+_OUR_FRAMES = r"hetsched[\\\/](computing|outcome|watch|embedded|client[\\\/]\w+)\.py"
 _shorten_tracebacks()
 
 _pretending_told = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetsched.core.commands import KeysFailed
@@ -12,7 +12,7 @@ from hetsched.graph.build import Built
 from hetsched.worker.context import put_in_context
 from hetsched.worker.executors import Failure
 
-__all__ = ["run", "told", "values_of"]
+__all__ = ["note_task", "run", "shaped", "told", "values_of"]
 
 
 def run(
@@ -42,24 +42,35 @@ def values_of(built: Built, call: Call | None) -> dict[Key, Any]:
     return values
 
 
+def shaped(keys: Any, values: Mapping[Key, Any]) -> Any:
+    """Arrange values as their keys were asked for; a list gives a tuple."""
+    if isinstance(keys, list):
+        return tuple(shaped(key, values) for key in keys)
+    return values[keys]
+
+
 def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
     """Return the exception of a failure, with a note that says whose it is and where it was raised."""
     error = failure.error
     if not isinstance(error, Failure):
         assert isinstance(error, BaseException)
         return error
-    spec = tasks[failure.root]
-    where = f"on executor {error.executor.partition(':')[0]!r} of {failure.worker!r}, thread {error.thread!r}"
-    note = f"raised by the task {spec.key!r}{_made_of(spec)}, {where}"
-    if spec.annotations and isinstance(provenance := spec.annotations.get("provenance"), str):
-        note += f"; built at {provenance}"
-    raised = error.error
+    note_task(error.error, tasks[failure.root], error.executor, str(failure.worker), error.thread)
+    return error.error
+
+
+def note_task(raised: BaseException, spec: TaskSpec | None, executor: str, worker: str, thread: str) -> None:
+    """Add a note to an exception: the task that raised it, None where it is not known, and where it ran."""
+    where = f"on executor {executor.partition(':')[0]!r} of {worker!r}, thread {thread!r}"
+    whose = "a task that this one needs" if spec is None else f"the task {spec.key!r}{_made_of(spec)}"
+    note = f"raised by {whose}, {where}"
+    if spec is not None and spec.annotations and isinstance(built := spec.annotations.get("provenance"), str):
+        note += f"; built at {built}"
     try:
         if note not in getattr(raised, "__notes__", ()):
             raised.add_note(note)
     except Exception:
         pass
-    return raised
 
 
 def _made_of(spec: TaskSpec) -> str:

@@ -1,0 +1,190 @@
+"""The Client for everybody: threads, notebooks, scripts."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Mapping, MutableMapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from dask.base import get_annotations
+
+from hetsched.core.types import Key
+from hetsched.graph.build import build
+from hetsched.outcome import shaped
+
+from . import active, calls
+from .futures import Future
+from .loop import process_loop
+from .reaching import find_way
+from .session import open_session
+from .submitting import Submitting
+from .waiting import AsCompleted, as_completed
+
+__all__ = ["Client", "configured_client", "default_client"]
+
+
+class Client(Submitting[Future]):
+    """A connection to a scheduler, for any number of threads; a context manager.
+
+    Args:
+        address_or_cluster: ``"tcp://host:port"`` and the like, or a cluster that has a ``scheduler_address``; None for
+            the one in ``HETSCHED_ADDRESS`` or in dask's configuration under ``hetsched.address``.
+        token_file: the cluster's token; default ``hetsched.token-file`` in the configuration.
+        tls: for ``tls://``; default made of ``hetsched.tls.cert``, ``.key`` and ``.ca`` in the configuration.
+        timeout: how long a scheduler that is not there yet is waited for, in seconds.
+        name: what logs call it.
+
+    Raises:
+        Rejected where the scheduler does not take this client, ConnectionLost or TimeoutError where it cannot be
+        reached, ValueError for an address that is none.
+
+    While it is open, and the last one opened, ``hetsched.get`` goes to it. Every call that waits can be interrupted by
+    Ctrl-C, which cancels what was waited for and leaves the Client as it was. When the scheduler goes away all
+    calls raise ConnectionLost.
+    """
+
+    asynchronous = False
+    _future = Future
+
+    def __init__(
+        self,
+        address_or_cluster: Any = None,
+        *,
+        token_file: Any = None,
+        tls: ssl.SSLContext | None = None,
+        timeout: float = 10,
+        name: str = "",
+    ) -> None:
+        way = find_way(address_or_cluster, token_file, tls, name)
+        self.cluster = None if isinstance(address_or_cluster, str | None) else address_or_cluster
+        """The cluster it was made with; it is not closed with the Client."""
+        self._loop = process_loop()
+        self.session = self._loop.run(open_session, way.address, way.hello, way.token, way.tls, timeout)
+        active.activate(self)
+
+    def __enter__(self) -> Self:
+        active.activate(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; the results of all Futures are let go. Does nothing the second time."""
+        active.deactivate(self)
+        self._loop.run(self.session.aclose)
+
+    def __repr__(self) -> str:
+        return f"<Client {self.address}{': ' + self.session.ended if self.session.ended else ''}>"
+
+    def get(
+        self,
+        dsk: Any,
+        keys: Any,
+        *,
+        annotations: Mapping[Key, Mapping[str, Any]] | None = None,
+        cache: MutableMapping[Key, Any] | None = None,
+        **options: Any,
+    ) -> Any:
+        """Run a dask graph on the cluster and return the values of ``keys``: see :func:`hetsched.get`.
+
+        ``options`` are those of other schedulers, and have no effect.
+        """
+        built = build(dsk, keys, get_annotations(), annotations, cache)
+        graph = self._order(built.tasks, built.places.values()) if built.tasks else None
+        try:
+            values = self._loop.run(calls.get, self.session, built, graph)
+        except BaseException:
+            if graph is not None and not graph.over and self.session.ended is None:  # interrupted before it began
+                self._loop.soon(lambda: self.session.orders.drop(graph, cancel=True))
+            raise
+        if cache is not None:
+            cache.update(values)
+        return shaped(keys, values)
+
+    def compute(
+        self, *collections: Any, sync: bool = False, optimize_graph: bool = True, traverse: bool = True,
+        **annotations: Any,
+    ) -> Any:  # fmt: skip
+        """Compute dask collections on the cluster: a Future for one, a list of Futures for several.
+
+        A collection within a list or dict is found too. ``sync`` waits, and gives the values. ``annotations`` are for
+        all tasks: ``client.compute(x, pool="A")``. Raises as :func:`hetsched.get` does.
+        """
+        futures = self._compute(collections, optimize_graph, traverse, annotations)
+        return self.gather(futures) if sync else futures
+
+    def gather(self, futures: Any, errors: Literal["raise", "skip"] = "raise") -> Any:
+        """Replace Futures, one or nested in lists, tuples, sets and dicts, by their values, several at once.
+
+        Raises the error of the first that fails; with ``errors="skip"`` those are left out (one that stands alone gives
+        None).
+        """
+        return self._loop.run(calls.gather, self.session, futures, self._futures_in(futures), errors)
+
+    def wait(
+        self, futures: Sequence[Future], timeout: float | None = None, return_when: calls.ReturnWhen = "ALL_COMPLETED"
+    ) -> calls.DoneAndNotDone:
+        """See :func:`hetsched.wait`."""
+        return self._loop.run(calls.wait, list(futures), timeout, return_when)
+
+    def as_completed(self, futures: Any, *, with_results: bool = False) -> AsCompleted:
+        """See :func:`hetsched.as_completed`."""
+        return as_completed(futures, with_results=with_results)
+
+    def who_has(self, futures: Any) -> dict[Key, list[str]]:
+        """Tell by key which workers hold the results of Futures, one or nested lists of them."""
+        return self._loop.run(calls.who_has, self.session, self._futures_in(futures))
+
+    def scheduler_info(self) -> dict[str, Any]:
+        """Tell what the scheduler knows of its workers and clients, with the terms agreed on each connection."""
+        return self._loop.run(calls.info, self.session)
+
+    def explain(self, future: Future) -> dict[str, Any]:
+        """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``."""
+        return self._loop.run(calls.explain, self.session, future)
+
+
+def default_client() -> Client:
+    """Return the Client that ``hetsched.get`` would use: the last one opened, else one for the configured address.
+
+    Raises ValueError where there is neither.
+    """
+    client = configured_client()
+    if client is None:
+        raise ValueError("no hetsched.Client is open, and no hetsched.address is configured")
+    return client
+
+
+def configured_client() -> Client | None:
+    """The last Client opened, else one for the configured address, made at the first call; None without either."""
+    if active.clients:
+        client: Client = active.clients[-1]
+        return client
+    address = active.configured_address()
+    if address is None:
+        return None
+    with _lock:
+        client_there = _configured.get(address)
+        if client_there is None or client_there.session.ended is not None:
+            client_there = _configured[address] = Client(address)
+            active.deactivate(client_there)  # it is found by the address, and only while that is configured
+        return client_there
+
+
+_configured: dict[str, Client] = {}
+_lock = threading.Lock()
+
+
+def _forget_after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _configured.clear()
+
+
+os.register_at_fork(after_in_child=_forget_after_fork)

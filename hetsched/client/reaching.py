@@ -1,0 +1,85 @@
+"""What a Client needs to reach a scheduler: address, token, certificates, what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import sys
+from typing import Any, NamedTuple
+
+from hetsched import config
+from hetsched.comm.auth import client_tls, read_token_file
+from hetsched.comm.handshake import Hello
+from hetsched.comm.introduction import introduce
+from hetsched.comm.transports import parse_address
+
+from .active import ADDRESS, configured_address
+
+__all__ = ["Way", "find_way"]
+
+
+class Way(NamedTuple):
+    """How to get to a scheduler."""
+
+    address: str
+    hello: Hello
+    token: bytes | None
+    tls: ssl.SSLContext | None
+
+
+def find_way(where: Any, token_file: Any = None, tls: ssl.SSLContext | None = None, name: str = "") -> Way:
+    """Find out from arguments, then from the configuration, how to reach a scheduler.
+
+    ``where`` is an address, or a cluster with a ``scheduler_address`` (and a ``token`` or ``token_file``, and a
+    ``tls``, where it needs them), or None for the one configured. Raises ValueError where there is none, and OSError or
+    ValueError for files that cannot be used.
+    """
+    token: bytes | None = None
+    if where is None:
+        where = configured_address()
+        if where is None:
+            raise ValueError(
+                f"no scheduler is named: hetsched.Client(address), the environment variable {ADDRESS}, or "
+                "hetsched.address in dask's configuration"
+            )
+    elif not isinstance(where, str):
+        token, token_file, tls = _keys_of(where, token_file, tls)
+        where = _address_of(where)
+    address = str(parse_address(where))
+    if token is None:
+        token_file = token_file or config.get("comm.token-file")
+        token = read_token_file(os.path.expanduser(token_file)) if token_file else None
+    if address.startswith("tls:") and tls is None:
+        tls = client_tls(*(config.get(f"comm.tls.{file}") for file in ("cert", "key", "ca")))
+    name = name or f"client-{os.getpid()}"
+    hello = introduce(
+        "client", name, devices=_devices(), pins=config.pins(), max_frame=config.size("comm.max-frame")
+    )
+    return Way(address, hello, token, tls)
+
+
+def _address_of(cluster: Any) -> str:
+    for name in ("scheduler_address", "address"):
+        address = getattr(cluster, name, None)
+        if isinstance(address, str):
+            return address
+    raise ValueError(f"{cluster!r:.200} is neither an address nor a cluster: it has no scheduler_address")
+
+
+def _keys_of(cluster: Any, token_file: Any, tls: Any) -> tuple[bytes | None, Any, Any]:
+    token = None if token_file else getattr(cluster, "token", None)
+    token_file = token_file or getattr(cluster, "token_file", None)
+    return token, token_file, tls or getattr(cluster, "tls", None)
+
+
+def _devices() -> tuple[str, ...]:
+    """The kinds of devices whose objects can come here: those whose library is in use."""
+    return ("cuda",) if "cupy" in sys.modules and _cuda_works() else ()
+
+
+def _cuda_works() -> bool:
+    try:
+        return bool(sys.modules["cupy"].cuda.is_available())
+    except Exception:  # the library's own troubles
+        return False
+
