@@ -9,25 +9,13 @@ from __future__ import annotations
 import copyreg
 import pickle
 import sys
+from functools import cache
 from io import BytesIO
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-import cloudpickle
-import numpy as np
-
 from hetsched.errors import TaskError
 
-from .arrays import (
-    DTYPES,
-    SCALARS,
-    make_bool_type,
-    reduce_array,
-    reduce_dtype,
-    reduce_scalar,
-    reduce_tensor,
-    reduce_view,
-)
 from .to_host import host_of
 
 __all__ = ["IN_BAND", "PYTHON", "Pickled", "check_python", "dumps", "itself"]
@@ -68,7 +56,8 @@ def dumps(obj: Any, protocol: int, devices: tuple[str, ...] = (), buffers: list[
             return False
 
     file = BytesIO()
-    if not cloudpickle.list_registry_pickle_by_value():
+    cloudpickle = sys.modules.get("cloudpickle")
+    if cloudpickle is None or not cloudpickle.list_registry_pickle_by_value():
         by_name = _ByName(file, protocol, buffer_callback=callback)
         by_name.about = protocol, devices
         try:
@@ -79,7 +68,7 @@ def dumps(obj: Any, protocol: int, devices: tuple[str, ...] = (), buffers: list[
         else:
             return Pickled(file.getvalue(), True, False)
     file = BytesIO()
-    by_value = _ByValue(file, protocol, buffer_callback=callback)
+    by_value = _by_value()(file, protocol, buffer_callback=callback)
     by_value.about = protocol, devices
     by_value.dump(obj)
     return Pickled(file.getvalue(), False, by_value.has_code)
@@ -113,35 +102,68 @@ class _ByName(pickle.Pickler):
         if kind is FunctionType or issubclass(kind, type):
             if obj.__module__ == "__main__":
                 raise _NotByName
-            return (make_bool_type, ()) if obj is np.bool_ else NotImplemented
+            return _bool_type(obj)
         return _reduce(obj, *self.about)
 
 
-class _ByValue(cloudpickle.Pickler):  # type: ignore[misc]
-    about: tuple[int, tuple[str, ...]]
-    has_code = False
-
-    def reducer_override(self, obj: Any) -> Any:
-        if type(obj) is CodeType:
-            self.has_code = True
-        reduced = (make_bool_type, ()) if obj is np.bool_ else _reduce(obj, *self.about)
-        return super().reducer_override(obj) if reduced is NotImplemented else reduced
+# cloudpickle and numpy are loaded where they are needed: many a worker never needs them, and starts the sooner.
 
 
-_REDUCERS = {
-    np.ndarray: reduce_array,
-    memoryview: reduce_view,
-    **dict.fromkeys((*SCALARS, np.str_, np.bytes_, np.void), reduce_scalar),
-    **dict.fromkeys(DTYPES, reduce_dtype),
-}
+@cache
+def _by_value() -> Any:
+    import cloudpickle
+
+    class ByValue(cloudpickle.Pickler):  # type: ignore[misc]
+        about: tuple[int, tuple[str, ...]]
+        has_code = False
+
+        def reducer_override(self, obj: Any) -> Any:
+            kind = type(obj)
+            if kind is CodeType:
+                self.has_code = True
+            reduced = _bool_type(obj) if issubclass(kind, type) else _reduce(obj, *self.about)
+            return super().reducer_override(obj) if reduced is NotImplemented else reduced
+
+    return ByValue
+
+
+def _bool_type(kind: type) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or kind is not numpy.bool_:
+        return NotImplemented
+    from .arrays import make_bool_type
+
+    return make_bool_type, ()
+
+
+def _reduce_view(view: memoryview, protocol: int) -> Any:
+    from .arrays import reduce_view
+
+    return reduce_view(view, protocol)
+
+
+_REDUCERS: dict[type, Any] = {memoryview: _reduce_view}
+
+
+def _learn_numpy(numpy: Any) -> None:
+    from .arrays import DTYPES, SCALARS, reduce_array, reduce_dtype, reduce_scalar
+
+    learned = dict.fromkeys((*SCALARS, numpy.str_, numpy.bytes_, numpy.void), reduce_scalar)
+    _REDUCERS.update({**learned, **dict.fromkeys(DTYPES, reduce_dtype), numpy.ndarray: reduce_array})
 
 
 def _reduce(obj: Any, protocol: int, devices: tuple[str, ...]) -> Any:
+    if len(_REDUCERS) == 1 and "numpy" in sys.modules:
+        import numpy  # not from sys.modules: another thread may be loading it
+
+        _learn_numpy(numpy)
     reducer: Any = _REDUCERS.get(type(obj))
     if reducer is not None:
         return reducer(obj, protocol)
     host = host_of(obj, devices)
     if _is_tensor(type(host)) and host.device.type == "cpu":
+        from .arrays import reduce_tensor
+
         reduced = reduce_tensor(host, protocol)
         if reduced is not NotImplemented:
             return reduced

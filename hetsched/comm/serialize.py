@@ -6,14 +6,12 @@ The first word of a header names the family that made it. All of a header is fit
 from __future__ import annotations
 
 import pickle as pickling
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from hetsched.errors import ProtocolError
 
-from .arrays import SCALARS, make_array, make_scalar, make_view, split_array, split_view
 from .pickling import PYTHON, check_python, dumps
 from .to_host import host_of
 
@@ -36,13 +34,12 @@ def serialize(obj: Any, pickle: int, devices: tuple[str, ...] = ()) -> _Serializ
     are contiguous and share the object's memory where they can: send them before it changes. Raises what the object's
     own code raises, and pickle.PicklingError or TypeError for what cannot be pickled, or not be brought to the host.
     """
-    family = _FAMILIES.get(type(obj))
+    family = _FAMILIES.get(type(obj)) or _numpys(type(obj))
     if family is not None:
         return family(obj, pickle, devices)
     host = host_of(obj, devices)
-    if host is not obj and type(host) in _FAMILIES:
-        return _FAMILIES[type(host)](host, pickle, devices)
-    return _pickle(host, pickle, devices)
+    family = None if host is obj else _FAMILIES.get(type(host)) or _numpys(type(host))
+    return (family or _pickle)(host, pickle, devices)
 
 
 def deserialize(header: Any, frames: Sequence[Any]) -> Any:
@@ -96,11 +93,15 @@ def _bytearray(obj: bytearray, pickle: int, devices: tuple[str, ...]) -> _Serial
 
 
 def _memoryview(obj: memoryview, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    from .arrays import split_view
+
     parts, data = split_view(obj)
     return ("memoryview", *parts), [data]
 
 
-def _array(obj: np.ndarray[Any, Any], pickle: int, devices: tuple[str, ...]) -> _Serialized:
+def _array(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
+    from .arrays import split_array
+
     split = split_array(obj)
     if split is None:
         return _pickle(obj, pickle, devices)
@@ -140,7 +141,9 @@ def _packed(data: bytes, python: tuple[int, int] | None, buffers: list[memoryvie
     return ("pickle", python, None), [data, *buffers]
 
 
-_FAMILIES: dict[type, Callable[[Any, int, tuple[str, ...]], _Serialized]] = {
+_Family: TypeAlias = Callable[[Any, int, tuple[str, ...]], _Serialized]
+
+_FAMILIES: dict[type, _Family] = {
     type(None): _value,
     bool: _value,
     float: _value,
@@ -154,9 +157,18 @@ _FAMILIES: dict[type, Callable[[Any, int, tuple[str, ...]], _Serialized]] = {
     set: _items,
     frozenset: _items,
     dict: _dict,
-    np.ndarray: _array,
-    **dict.fromkeys(SCALARS, _scalar),
 }
+
+
+def _numpys(kind: type) -> _Family | None:
+    """The family of one of numpy's types. They come in with the first one, so that numpy is not loaded for nothing."""
+    if type.__getattribute__(kind, "__module__") != "numpy":  # a metaclass may answer anything
+        return None
+    from .arrays import SCALARS
+
+    _FAMILIES.update(dict.fromkeys(SCALARS, _scalar))
+    _FAMILIES[sys.modules["numpy"].ndarray] = _array
+    return _FAMILIES.get(kind)
 
 
 def _must(be: bool) -> None:
@@ -186,11 +198,15 @@ def _make_bytearray(header: Header, frames: Sequence[Any]) -> tuple[bytearray]:
 
 
 def _make_view(header: Header, frames: Sequence[Any]) -> tuple[memoryview]:
+    from .arrays import make_view
+
     (_, form, shape, readonly), (frame,) = header, frames
     return (make_view(frame, form, shape, readonly),)
 
 
-def _make_array(header: Header, frames: Sequence[Any]) -> tuple[np.ndarray[Any, Any]]:
+def _make_array(header: Header, frames: Sequence[Any]) -> tuple[Any]:
+    from .arrays import make_array
+
     (_, dtype, shape, order, whole), (frame,) = header, frames
     array = make_array(frame, dtype, shape, order, whole)
     _must(whole is not None or array.nbytes == memoryview(frame).nbytes)
@@ -198,6 +214,8 @@ def _make_array(header: Header, frames: Sequence[Any]) -> tuple[np.ndarray[Any, 
 
 
 def _make_scalar(header: Header, frames: Sequence[Any]) -> tuple[Any]:
+    from .arrays import make_scalar
+
     _, dtype, data = header
     _must(not frames)
     return (make_scalar(data, dtype),)

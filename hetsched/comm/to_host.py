@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
-
 from hetsched.gpu.objects import may_live_on_device
 
 __all__ = ["device_of", "host_of", "register", "to_host"]
@@ -188,6 +186,8 @@ def _torch(tensor: Any) -> Any:
 
 
 def _jax(array: Any) -> Any:
+    import numpy as np
+
     return array if all(device.platform == "cpu" for device in array.devices()) else np.asarray(array)
 
 
@@ -208,7 +208,7 @@ _NAMED: dict[str, _Way] = {
     "jaxlib._jax.ArrayImpl": _JAX,
     "jaxlib.xla_extension.ArrayImpl": _JAX,
 }
-_found: dict[type, _Way | None] = {np.ndarray: None}
+_found: dict[type, _Way | None] = {}
 
 
 def _parts(obj: Any) -> Iterable[Any] | None:

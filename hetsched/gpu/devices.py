@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["bind_device", "count_devices"]
+__all__ = ["bind_device", "count_devices", "deal_devices"]
 
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
@@ -17,20 +17,36 @@ def count_devices() -> int:
 
     As CUDA does, the list of visible devices ends at the first entry that names none.
     """
+    return len(_visible())
+
+
+def deal_devices(count: int) -> list[tuple[int, str | None]]:
+    """Deal the devices out among ``count`` processes: for each how many, and its ``CUDA_VISIBLE_DEVICES``.
+
+    That is None where it is to stay as it is: for one process alone, and where there are no devices.
+    """
+    visible = _visible()
+    if count == 1 or not visible:
+        return [(len(visible), None)] * count
+    hands = [visible[i::count] for i in range(count)]
+    return [(len(hand), ",".join(hand)) for hand in hands]
+
+
+def _visible() -> list[str]:
     try:
         present = len(list(_DRIVER.iterdir()))
     except OSError:
-        return 0
+        return []
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
-        return present
-    count = 0
+        return [str(i) for i in range(present)]
+    found = []
     for entry in visible.split(","):
         name = entry.strip()
         if not name.startswith(("GPU-", "MIG-")) and not (name.isdigit() and int(name) < present):
             break
-        count += 1
-    return count
+        found.append(name)
+    return found
 
 
 def bind_device(number: int) -> None:

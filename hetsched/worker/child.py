@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-import cloudpickle
-
 from hetsched.comm.remote_errors import load_error
 from hetsched.core.types import EACH, TaskSpec
 from hetsched.errors import RemoteError, WorkerLostError
@@ -39,6 +37,8 @@ class ChildProcess:
 
         Raises what the task raises; RemoteError where that could not be carried over.
         """
+        import cloudpickle
+
         args = None if spec.args is EACH else spec.args  # it is told by identity, which a pickle does not keep
         order = cloudpickle.dumps((spec.func, args, spec.kwargs, list(inputs)))
         process = self._start()

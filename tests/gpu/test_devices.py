@@ -8,7 +8,7 @@ import types
 import pytest
 
 from hetsched.gpu import devices
-from hetsched.gpu.devices import bind_device, count_devices
+from hetsched.gpu.devices import bind_device, count_devices, deal_devices
 
 
 @pytest.fixture
@@ -78,3 +78,15 @@ def test_binding_uses_the_libraries_that_are_loaded(monkeypatch):
     assert len(used) == 2
     assert "cupy" not in sys.modules
     assert "torch" not in sys.modules
+
+
+def test_devices_are_dealt_out(driver, monkeypatch):
+    assert deal_devices(1) == [(4, None)]
+    assert deal_devices(2) == [(2, "0,2"), (2, "1,3")]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,1")
+    assert deal_devices(3) == [(1, "3"), (1, "1"), (0, "")]
+
+
+def test_no_devices_to_deal_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(devices, "_DRIVER", tmp_path / "none")
+    assert deal_devices(2) == [(0, None), (0, None)]

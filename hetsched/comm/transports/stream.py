@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from pickle import PickleBuffer
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from hetsched.errors import ConnectionLost
 
+if TYPE_CHECKING:  # a scheduler never loads pickle
+    from pickle import PickleBuffer
+
 __all__ = ["Buffer", "Listener", "Stream", "flat"]
 
-Buffer: TypeAlias = bytes | bytearray | memoryview | PickleBuffer
+Buffer: TypeAlias = "bytes | bytearray | memoryview | PickleBuffer"
 """What is sent: C-contiguous memory. It may not change until it has been sent."""
 
 

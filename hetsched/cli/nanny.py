@@ -1,0 +1,68 @@
+"""Looks after the workers of ``hetsched-worker``: processes of their own, started anew when they die."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from types import FrameType
+
+from hetsched import config
+
+from .children import Child
+from .ending import SIGNALS, say_to_stderr
+from .settings import WorkerSettings
+
+__all__ = ["GRACE", "look_after"]
+
+GRACE = 10.0
+"""A worker that was asked to end and has not, this many seconds after its own limit, is killed."""
+
+log = logging.getLogger("hetsched.worker")
+
+
+def look_after(workers: Sequence[WorkerSettings], restart: bool = True) -> int:
+    """Run workers until all have ended; return the exit code, the highest of theirs.
+
+    To be called in the main thread. The first signal to end is handed on, after the second all are killed at once.
+    """
+    say_to_stderr()
+    family = _Family()
+    for number in SIGNALS:
+        signal.signal(number, family.hear)
+    environment = config.child_environment({})
+    for settings in workers:
+        family.add(Child(settings, environment, restart=restart, say=log.warning))
+    for child in family.children:
+        child.ended.wait()
+    return max((abs(child.code or 0) for child in family.children), default=0)
+
+
+class _Family:
+    def __init__(self) -> None:
+        self.children: list[Child] = []
+        self._asked = False
+
+    def add(self, child: Child) -> None:
+        self.children.append(child)
+        if self._asked:
+            child.leave()
+
+    def hear(self, number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            self.kill()
+            os._exit(128 + number)
+        self._asked = True
+        for child in self.children:
+            child.leave()
+        limit = config.seconds("worker.leave-timeout")
+        if limit is not None:
+            timer = threading.Timer(limit + GRACE, self.kill)
+            timer.daemon = True
+            timer.start()
+
+    def kill(self) -> None:
+        for child in self.children:
+            child.signal(signal.SIGKILL)

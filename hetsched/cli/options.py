@@ -1,0 +1,102 @@
+"""Options that a scheduler and a worker have in common, and what options of several forms mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from hetsched import config
+
+__all__ = ["read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def time(text: object) -> float:
+    """Read a time, ``20`` or ``"5 min"``, as seconds. Raises click.BadParameter."""
+    try:
+        return config.read_seconds(text, "this")
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def size(text: object) -> str:
+    """Check a limit of memory: ``4GB``, ``50%``, ``auto``, ``0`` for none. Raises click.BadParameter.
+
+    What it comes to depends on how many share the machine.
+    """
+    from hetsched.worker.memory import memory_limit
+
+    try:
+        memory_limit(str(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return str(text)
+
+
+def secret_options(command: _F) -> _F:
+    """The options for what keeps strangers out."""
+    path = click.Path(dir_okay=False)
+    for option in (
+        click.option("--tls-ca", type=path, help="Certificate (PEM) of the authority that peers' are signed by."),
+        click.option("--tls-key", type=path, help="Private key (PEM) of --tls-cert."),
+        click.option("--tls-cert", type=path, help="Certificate (PEM) of this end, for tls:// addresses."),
+        click.option("--token-file", type=path, help="File with the cluster's token."),
+    ):
+        command = option(command)
+    return command
+
+
+def secrets_of(options: dict[str, Any]) -> dict[str, str | None]:
+    """Take the files of :func:`secret_options` out of the options, and from the configuration where not given."""
+    found: dict[str, str | None] = {}
+    for option, setting in (
+        ("token_file", "comm.token-file"),
+        ("tls_cert", "comm.tls.cert"),
+        ("tls_key", "comm.tls.key"),
+        ("tls_ca", "comm.tls.ca"),
+    ):
+        given = options.pop(option)
+        path = config.get(setting) if given is None else given
+        found[option] = path and os.path.expanduser(path)
+    return found
+
+
+def read_resources(text: str | None) -> tuple[dict[str, float], str | None]:
+    """Read ``K=V,K=V``: the resources, and the pool that ``pool-NAME=1`` names. Raises click.BadParameter."""
+    resources: dict[str, float] = {}
+    pool = None
+    for part in (text or "").replace(" ", ",").split(","):
+        if not part:
+            continue
+        name, _, amount = part.partition("=")
+        try:
+            number = float(amount)
+            if not name or not 0 <= number < float("inf"):
+                raise ValueError
+        except ValueError:
+            raise click.BadParameter(f"{part!r} is not like GB=4", param_hint="--resources") from None
+        if name.startswith("pool-") and number:
+            if pool is not None:
+                raise click.BadParameter("a worker is in one pool at most", param_hint="--resources")
+            pool = name.removeprefix("pool-")
+        else:
+            resources[name] = number
+    return resources, pool
+
+
+def read_gpus(text: str, nworkers: int) -> list[tuple[int, str | None]]:
+    """For each worker its GPU lanes and its ``CUDA_VISIBLE_DEVICES``, None to leave that. Raises click.BadParameter.
+
+    ``auto`` deals the machine's devices out among the workers; a number is for each of them.
+    """
+    from hetsched.gpu.devices import deal_devices
+
+    if text in ("auto", "none"):
+        return deal_devices(nworkers) if text == "auto" else [(0, None)] * nworkers
+    if not text.isascii() or not text.isdigit():
+        raise click.BadParameter(f"{text!r} is neither a number nor auto nor none", param_hint="--gpus")
+    return [(int(text), None)] * nworkers

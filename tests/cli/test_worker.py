@@ -1,0 +1,199 @@
+"""``hetsched-worker`` as a process: how it finds its scheduler, what it offers, how it ends."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import threading
+
+import psutil
+import pytest
+from click.testing import CliRunner
+from package_source import ROOT
+from programs import SCHEDULER, WORKER, finish, ready_address, running, until
+
+from hetsched import Client
+from hetsched.cli.worker import worker as command
+
+
+@pytest.fixture
+def scheduler():
+    with running(*SCHEDULER, "--port", "0") as process:
+        process.address = ready_address(process)
+        yield process
+
+
+def test_without_a_scheduler_it_ends_in_time():
+    code, said = finish(*WORKER, "127.0.0.1:1", "--death-timeout", "100ms", "--no-nanny")
+    assert code == 1
+    assert re.fullmatch(
+        r"hetsched-worker: no scheduler could be served for 0.1 s: cannot connect to tcp://127.0.0.1:1: .*refused\n", said
+    )
+
+
+def test_it_waits_for_the_scheduler_file(tmp_path):
+    file = str(tmp_path / "scheduler.json")
+    with running(*WORKER, "--scheduler-file", file, "--no-nanny", "--name", "early") as worker:
+        with running(*SCHEDULER, "--port", "0", "--scheduler-file", file) as scheduler:
+            address = ready_address(scheduler)
+            assert f"serves the scheduler at {address}" in until(worker, "early at")
+    code, said = finish(*WORKER, "--scheduler-file", str(tmp_path / "none"), "--death-timeout", "50ms")
+    assert code == 1
+    assert f"no scheduler could be served for 0.05 s: the scheduler file {tmp_path / 'none'} is not there\n" in said
+
+
+def test_what_is_no_scheduler_file_is_said(tmp_path):
+    (tmp_path / "file").write_text("[]")
+    code, said = finish(*WORKER, "--scheduler-file", str(tmp_path / "file"), "--no-nanny")
+    assert (code, said) == (1, f"hetsched-worker: {tmp_path / 'file'} is no scheduler file\n")
+
+
+def test_a_worker_that_is_not_taken_ends_at_once(tmp_path):
+    mine, theirs = str(tmp_path / "mine"), str(tmp_path / "theirs")
+    for token in (mine, theirs):
+        finish(*SCHEDULER, "--new-token", token)
+    with running(*SCHEDULER, "--port", "0", "--token-file", theirs) as scheduler:
+        address = ready_address(scheduler)
+        code, said = finish(*WORKER, address, "--token-file", mine)
+    assert code == 1
+    assert f"hetsched-worker: the scheduler at {address} does not take this worker: " in said
+
+
+def test_what_it_offers(scheduler):
+    options = "--name w --nthreads 3 --memory-limit 512MB --gpus 2 --resources GB=4,pool-A=1 --death-timeout 30"
+    with running(*WORKER, scheduler.address, *options.split(), "--no-nanny") as worker:
+        until(worker, "serves the scheduler")
+        with Client(scheduler.address) as client:
+            offered = client.scheduler_info()["workers"]["w"]
+    assert offered["executors"] == {"cpu": 3, "gpu": 2, "io": 16, "process": 3}
+    assert (offered["pool"], offered["resources"]) == ("A", {"GB": 4.0})
+    assert offered["facts"]["memory_limit"] == 512_000_000
+    assert offered["facts"]["pid"] == worker.pid
+    assert offered["address"].startswith("tcp://127.0.0.1:")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "give the scheduler's ADDRESS or --scheduler-file, one of them"),
+        (["tcp://x:1", "--scheduler-file", "x"], "give the scheduler's ADDRESS or --scheduler-file, one of them"),
+        (["ftp://x"], "no such transport"),
+        (["x:1", "--resources", "GB"], "'GB' is not like GB=4"),
+        (["x:1", "--resources", "pool-A=1", "--pool", "B"], "--pool says B and this says A"),
+        (["x:1", "--gpus", "some"], "'some' is neither a number nor auto nor none"),
+        (["x:1", "--memory-limit", "much"], "'much' is not a size"),
+    ],
+)
+def test_options_that_are_wrong(options, says):
+    ended = CliRunner().invoke(command, options)
+    assert ended.exit_code == 2
+    assert says in " ".join(ended.output.split())
+
+
+def test_a_signal_lets_it_finish_what_it_does(scheduler, tmp_path):
+    go, done = tmp_path / "go", tmp_path / "done"
+
+    def wait_for_it(go, done):
+        with open(go) as pipe:
+            pipe.read()
+        done.write_text("done")
+
+    os.mkfifo(go)
+    with running(*WORKER, scheduler.address, "--no-nanny", "--name", "w") as worker:
+        until(worker, "serves the scheduler")
+        with Client(scheduler.address) as client:
+            future = client.submit(wait_for_it, go, done)
+            with go.open("w"):  # returns once the task reads
+                worker.terminate()
+                until(worker, "SIGTERM: w leaves")
+                until(scheduler, "worker w wants to leave")
+            assert "w has ended" in worker.stdout.read()
+            assert worker.wait() == 0
+            assert done.read_text() == "done"
+            del future
+
+
+@pytest.mark.parametrize("nanny", ["--nanny", "--no-nanny"])
+def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    with running(*WORKER, scheduler.address, "--name", "w", nanny) as worker:
+        until(worker, "serves the scheduler")
+        with Client(scheduler.address) as client:
+            future = client.submit(lambda path: open(path).read(), go)
+            with go.open("w"):
+                worker.terminate()
+                until(worker, "w leaves")
+                worker.terminate()
+                assert worker.wait() == 128 + signal.SIGTERM
+                worker.stdout.read()  # to its end: the child is gone too
+            del future
+
+
+def test_it_finds_a_scheduler_that_came_back(scheduler):
+    port = scheduler.address.rpartition(":")[2]
+    with running(*WORKER, scheduler.address, "--no-nanny", "--name", "w") as worker:
+        until(worker, "serves the scheduler")
+        scheduler.kill()
+        until(worker, "closed the connection")
+        with running(*SCHEDULER, "--port", port) as another:
+            ready_address(another)
+            until(worker, "serves the scheduler")
+
+
+def test_a_nanny_starts_a_worker_that_died_anew(scheduler):
+    with running(*WORKER, scheduler.address, "--name", "w", "--nworkers", "2", "--nthreads", "1") as nanny:
+        first = {until(nanny, "serves the scheduler").split()[3] for _ in range(2)}
+        assert first == {"w-0", "w-1"}
+        child = psutil.Process(nanny.pid).children()[0]
+        child.kill()
+        assert "died with exit status -9: it is started anew" in until(nanny, "died")
+        until(nanny, "serves the scheduler")
+        children = psutil.Process(nanny.pid).children()
+        assert len(children) == 2
+        assert child not in children
+        nanny.terminate()
+        nanny.stdout.read()
+        assert nanny.wait() == 0
+
+
+def test_workers_end_with_their_nanny(scheduler):
+    with running(*WORKER, scheduler.address, "--name", "w") as nanny:
+        until(nanny, "serves the scheduler")
+        nanny.kill()
+        assert "w has ended" in nanny.stdout.read()  # to its end: nobody is left to write
+
+
+def test_a_worker_out_of_memory_is_started_anew(scheduler, tmp_path):
+    mark = tmp_path / "mark"
+
+    def greedy(mark):
+        if mark.exists():
+            return 7
+        mark.touch()
+        held = bytearray(300_000_000)
+        with open("/dev/zero", "rb") as zeros:
+            zeros.readinto(held)
+        return threading.Event().wait()
+
+    settings = {"DASK_HETSCHED__WORKER__BEAT": "50ms"}
+    with running(*WORKER, scheduler.address, "--name", "w", "--memory-limit", "300MB", **settings) as nanny:
+        until(nanny, "serves the scheduler")
+        with Client(scheduler.address) as client:
+            assert client.submit(greedy, mark).result() == 7
+        assert "w ends: " in until(nanny, "of memory are in use")
+
+
+def test_dask_knows_it(tmp_path):
+    folder = tmp_path / "hetsched-0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: hetsched\nVersion: 0\n")
+    (folder / "entry_points.txt").write_text("[dask_cli]\nhetsched = hetsched.cli.group:hetsched\n")
+    for command, word in (("scheduler", "--scheduler-file"), ("worker", "--death-timeout")):
+        code, said = finish(
+            sys.executable, "-m", "dask", "hetsched", command, "--help", PYTHONPATH=f"{ROOT}:{tmp_path}"
+        )
+        assert code == 0, said
+        assert word in said
