@@ -19,7 +19,7 @@ __all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "items_of", "pick"]
 BATCH_SECONDS = 0.001
 """Seconds of work a batch is meant to hold; a task that lasts longer, or of unknown length, is a batch of its own."""
 
-BATCH_BYTES = 100_000
+BATCH_BYTES = 100_000.0
 """Bytes of results a batch is meant to make at most: what runs ahead of its rank in a slot costs memory."""
 
 BATCH_TASKS = 512
@@ -52,7 +52,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     jobs: list[Job] = []
     resources = job.resources
     level = job.level
-    budget = BATCH_SECONDS
+    budget: float = BATCH_SECONDS
     room: float = BATCH_BYTES
     left: dict[Job, int] = {}
     soon: list[Job] = []

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, MutableMapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from types import TracebackType
@@ -261,11 +259,9 @@ def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
     return around(func, child.call, inputs)
 
 
-_OURS = str(Path(__file__).parents[1]) + os.sep
-
-
 def _user_part(traceback: TracebackType | None) -> TracebackType | None:
     """Skip our own frames at the start of a traceback: they tell the person nothing, and keep inputs alive."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS):
+    # By the module's name and not the file's: a compiled module knows its file from the checkout it was compiled in.
+    while traceback is not None and str(traceback.tb_frame.f_globals.get("__name__")).startswith("hetsched."):
         traceback = traceback.tb_next
     return traceback

@@ -65,10 +65,6 @@ class Job:
         self.kind = kind
         self.level = level_of(self.rank)
 
-    def __lt__(self, other: Job) -> bool:
-        # Only asked where a job is in a queue twice, its first place there being stale.
-        return self.id < other.id
-
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.phase.name}>"
 
@@ -76,11 +72,13 @@ class Job:
 class _Level:
     """The ready jobs of one level of priority."""
 
-    __slots__ = ("heap", "line", "stack")
+    __slots__ = ("heap", "line", "pushed", "stack")
 
     def __init__(self) -> None:
         self.line: deque[Job] = deque()
-        self.heap: list[tuple[int, Job]] = []
+        self.heap: list[tuple[int, int, Job]] = []
+        """``(rank, serial, job)``; the serial is for a task that is in it twice, its first place being stale."""
+        self.pushed = 0
         self.stack: list[Job] = []
 
     def first(self) -> Job | None:
@@ -91,10 +89,10 @@ class _Level:
             stack.pop()
         while line and line[0].phase is not JobPhase.READY:
             line.popleft()
-        while heap and heap[0][1].phase is not JobPhase.READY:
+        while heap and heap[0][2].phase is not JobPhase.READY:
             heappop(heap)
         if heap and (not line or heap[0][0] < line[0].rank):
-            return heap[0][1]
+            return heap[0][2]
         return line[0] if line else None
 
 
@@ -119,7 +117,7 @@ class ReadyQueue:
 
     def __iter__(self) -> Iterator[Job]:
         for level in self._levels.values():
-            yield from (*level.line, *(job for _, job in level.heap), *level.stack)
+            yield from (*level.line, *(job for _, _, job in level.heap), *level.stack)
 
     def _level(self, number: int) -> _Level:
         level = self._levels.get(number)
@@ -134,7 +132,8 @@ class ReadyQueue:
         if not level.line or job.rank >= level.line[-1].rank:
             level.line.append(job)
         else:
-            heappush(level.heap, (job.rank, job))
+            level.pushed += 1
+            heappush(level.heap, (job.rank, level.pushed, job))
 
     def push(self, job: Job) -> None:
         """Add a job that should start before all others of its level."""

@@ -301,7 +301,7 @@ class WorkerState:
             kind = job.kind
             seconds = kind.seconds
             if seconds < 0.0:
-                kind.seconds, kind.nbytes = stop - start, nbytes
+                kind.seconds, kind.nbytes = stop - start, float(nbytes)
             else:
                 kind.seconds = seconds + 0.2 * (stop - start - seconds)
                 kind.nbytes += 0.2 * (nbytes - kind.nbytes)
