@@ -102,6 +102,7 @@ FLOORS = (
             "cli",
             "dashboard",
             "bridges",
+            "compiled",
             "__init__",
         ),
         frozenset({"trio"}),
