@@ -80,6 +80,7 @@ FLOORS = (
             "worker.plan",
             "worker.sizes",
             "worker.child_main",
+            "worker.running",
             "worker.executors",
             "worker.engine",
             "worker.peers",

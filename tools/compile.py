@@ -31,7 +31,15 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIX = EXTENSION_SUFFIXES[0]
 TAG = SUFFIX.strip(".").rpartition(".")[0]
 LIBRARY = "hetsched"
-MYPY = ["--config-file=", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", os.devnull]
+SETTINGS = f"""
+[mypy]
+cache_dir = {os.devnull}
+ignore_missing_imports = True
+follow_imports = silent
+# Whether dask is here or not, where a wheel is built, the same code is made: of objects of which nothing is known.
+[mypy-dask.*,toolz.*,cloudpickle.*,numpy.*,trio.*]
+follow_imports = skip
+"""
 
 
 class CannotCompileError(Exception):
@@ -108,7 +116,9 @@ def compile_all(modules: Sequence[str], into: Path, temp: Path) -> None:
         except Exception:
             raise CannotCompileError("no C compiler") from None
         options = {"opt_level": "3", "debug_level": "0", "target_dir": str(temp), "group_name": LIBRARY}
-        extensions = mypycify([*MYPY, *modules], **options)
+        settings = temp / "mypy.ini"
+        settings.write_text(SETTINGS, encoding="utf-8")
+        extensions = mypycify([f"--config-file={settings}", *modules], **options)
         made = link(extensions, temp)
     into.mkdir(parents=True, exist_ok=True)
     for name, file in made.items():

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
 __all__ = ["DEEPER", "Needs", "level_of", "rank_of"]
 
-_ID_BITS = 44
-_URGENCY = 1 << 32
+_ID_BITS: Final = 44
+_URGENCY: Final = 1 << 32
 
-DEEPER = 1 << 31
+DEEPER: Final = 1 << 31
 """Two levels that differ by more than this differ in urgency, whatever the priorities."""
 
 

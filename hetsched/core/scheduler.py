@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from hetsched.errors import NoWorkerError, ProtocolError, WorkerLostError
 
@@ -27,12 +27,13 @@ from .graphs import build_graph
 from .placement import Policy, make_policy
 from .recovery import forget_holders, replan, unassign
 from .results import collect
-from .state import Graph, Phase, State, TaskState, WorkerState
+from .state import NOBODY, Graph, Phase, State, TaskState, WorkerState
 from .types import ClientId, TaskId, WorkerId
 
 __all__ = ["Options", "Scheduler"]
 
-_WAITING, _MEMORY = Phase.WAITING, Phase.MEMORY
+_WAITING: Final = Phase.WAITING
+_MEMORY: Final = Phase.MEMORY
 _LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
 
 
@@ -141,8 +142,8 @@ class Scheduler:
                 ts.forgets = False  # those who would have read it last are being cancelled
                 self._let_go(ts)
             # The graph is a ring of references; break it, so that payloads go now and not when garbage is collected.
-            ts.dependents = ()
-            ts.dependencies = ()
+            ts.dependents = NOBODY
+            ts.dependencies = NOBODY
         graph.tasks.clear()
         graph.log.clear()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 __all__ = [
     "ANY_POOL",
@@ -56,7 +56,8 @@ class Ref:
         return Ref, (self.position,)
 
 
-EACH: tuple[Any, ...] = (Ref(-1),)
+_each: tuple[Any, ...] = (Ref(-1),)
+EACH: Final = _each  # of a constant tuple written out, mypyc 2.4 makes two objects
 """The arguments of a task that takes each of its dependencies once, in order, and nothing else."""
 
 
@@ -132,8 +133,8 @@ class Capacity(NamedTuple):
     window: int = 2
 
 
-_HEX = frozenset("0123456789abcdef")
-_names: dict[str, str] = {}
+_HEX: Final = frozenset("0123456789abcdef")
+_names: Final[dict[str, str]] = {}
 
 
 def prefix_of(key: Key) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, assert_never
 
 from hetsched.core.commands import CancelTasks, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
@@ -27,13 +27,17 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
-from .jobs import Batch, Job, JobPhase, Kind, Lane
+from .jobs import NOBODY, NOTHING, Batch, Job, JobPhase, Kind, Lane
 
 __all__ = ["WorkerState"]
 
-_ABSENT, _WAITING, _READY = JobPhase.ABSENT, JobPhase.WAITING, JobPhase.READY
-_QUEUED, _HELD, _CANCELLED = JobPhase.QUEUED, JobPhase.HELD, JobPhase.CANCELLED
-_ORDERED = (_WAITING, _READY, _QUEUED)
+_ABSENT: Final = JobPhase.ABSENT
+_WAITING: Final = JobPhase.WAITING
+_READY: Final = JobPhase.READY
+_QUEUED: Final = JobPhase.QUEUED
+_HELD: Final = JobPhase.HELD
+_CANCELLED: Final = JobPhase.CANCELLED
+_ORDERED: Final = (_WAITING, _READY, _QUEUED)
 
 
 class WorkerState:
@@ -90,16 +94,18 @@ class WorkerState:
         lanes = self.lanes
         places: list[TaskId] = []
         for order in event.tasks:
-            task = order.task
+            task: Any = order[0]  # an id as the object it is, which compiled code need not make anew
             job = jobs.get(task)
             if job is None:
                 job = jobs[task] = Job(task)
-            kind = kinds.get(order.prefix)
+            prefix = order[3]
+            kind = kinds.get(prefix)
             if kind is None:
-                kind = kinds[order.prefix] = Kind()
+                kind = kinds[prefix] = Kind()
             job.take(order, kind)
             waiting = 0
-            for i in order.inputs:
+            inputs: Any = job.inputs
+            for i in inputs:
                 dep = jobs.get(i)
                 if dep is None:
                     dep = jobs[i] = Job(i)
@@ -112,8 +118,9 @@ class WorkerState:
                         dep.dependents.append(job)
                     else:
                         dep.dependents = [job]
-            if order.holders:
-                self._fetcher.want(order.holders, jobs)
+            holders = order[9]
+            if holders:
+                self._fetcher.want(holders, jobs)
             job.waiting = waiting
             if waiting:
                 job.phase = _WAITING
@@ -291,7 +298,8 @@ class WorkerState:
         jobs = self.jobs
         in_batch = batch.jobs
         lanes = self.lanes
-        for task, _, start, stop, nbytes, _ in event.done:
+        outcomes: Sequence[tuple[Any, Any, float, float, int, Any]] = event.done
+        for task, _, start, stop, nbytes, _ in outcomes:
             job = in_batch.pop(task)
             if job.phase is not _QUEUED:
                 if task not in jobs:  # cancelled while it ran, and not ordered anew
@@ -312,7 +320,7 @@ class WorkerState:
                     if not d.waiting and d.phase is _WAITING:
                         d.phase = _READY
                         lanes[d.executor].ready.push(d)
-                job.dependents = ()
+                job.dependents = NOBODY
             if job.inputs:
                 self._read(job, drop, untold)
 
@@ -322,8 +330,10 @@ class WorkerState:
         ``untold`` gets what a slot dropped that was to stay after all, so that others may be waiting for it.
         """
         jobs = self.jobs
-        dropped = job.drops if len(job.drops) < 4 else frozenset(job.drops)
-        for i in job.inputs:
+        inputs: Any = job.inputs
+        drops: Any = job.drops
+        dropped = drops if len(drops) < 4 else frozenset(drops)
+        for i in inputs:
             dep = jobs.get(i)
             if dep is None:
                 continue
@@ -373,7 +383,7 @@ class WorkerState:
                 if not d.waiting and d.phase is _WAITING:
                     d.phase = _READY
                     self.lanes[d.executor].ready.push(d)
-            job.dependents = ()
+            job.dependents = NOBODY
         lost = self._fetcher.came(event)
         if drop:
             out.append(Drop(drop))
@@ -393,7 +403,7 @@ class WorkerState:
             job.phase = _ABSENT
         self._leave_inputs(readers.values())
         for job in readers.values():
-            job.inputs = ()
+            job.inputs = NOTHING
             if not job.dependents:
                 self.jobs.pop(job.id, None)
         if readers:
