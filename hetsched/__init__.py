@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hetsched.compiled import install as _install
+
 if TYPE_CHECKING:
     from hetsched import errors
     from hetsched.annotating import annotate, task
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from hetsched.report import Report, TaskRow, last_report
 
 __all__ = ["Report", "TaskRow", "annotate", "errors", "get", "last_report", "task"]
+
+_install()  # before any other module of ours is imported
 
 _HOMES = {
     "Report": "report",

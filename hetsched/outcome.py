@@ -10,7 +10,7 @@ from hetsched.core.types import Key, TaskSpec
 from hetsched.embedded import Call, Embedded
 from hetsched.graph.build import Built
 from hetsched.worker.context import put_in_context
-from hetsched.worker.executors import Failure
+from hetsched.worker.running import Failure
 
 __all__ = ["run", "told", "values_of"]
 
@@ -53,7 +53,7 @@ def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
     note = f"raised by the task {spec.key!r}{_made_of(spec)}, {where}"
     if spec.annotations and isinstance(provenance := spec.annotations.get("provenance"), str):
         note += f"; built at {provenance}"
-    raised = error.error
+    raised: BaseException = error.error
     try:
         if note not in getattr(raised, "__notes__", ()):
             raised.add_note(note)
