@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them need only make and a Python of at least 3.11 with its venv module.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core check lint types rules docs wheel bench dask-suites cases clean
+.PHONY: help demo test test-core test-pure compile check lint types rules docs wheel bench dask-suites cases clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -21,30 +21,37 @@ $(BIN)/python:
 	@echo "making $(VENV) with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv $(VENV)
 
-# One stamp per set of extras; a change of pyproject.toml installs again.
+# One stamp per set of extras; a change of pyproject.toml installs again. HETSCHED_PURE=1 has no compiler fetched for an
+# install in place, which is of the sources anyway: `make compile` compiles.
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@echo "installing hetsched and what the demo needs into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[demo]'
+	@HETSCHED_PURE=1 $(PIP_INSTALL) -e '.[demo]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	@echo "installing hetsched and what its tests need into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[test]'
+	@HETSCHED_PURE=1 $(PIP_INSTALL) -e '.[compile,test]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	@echo "installing hetsched and what its development needs into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[dev]'
+	@HETSCHED_PURE=1 $(PIP_INSTALL) -e '.[dev]'
 	@touch $@ $(VENV)/.test $(VENV)/.demo
 
 demo: $(VENV)/.demo ## run a mixed workload and show what ran where
 	@$(BIN)/python examples/mixed.py
 
-test: $(VENV)/.test ## run the whole test suite
+compile: $(VENV)/.test ## compile the hot modules in place, if they changed and if a C compiler is there
+	@$(BIN)/python tools/compile.py
+
+test: compile ## run the whole test suite
 	@$(BIN)/python -m pytest -q $(ARGS)
 
-test-core: $(VENV)/.test ## run the tests that are quick and depend on the Python version
-	@$(BIN)/python -m pytest -q -m "not slow and not dask_suite" $(ARGS)
+test-core: $(VENV)/.test ## run the tests that are quick and depend on the Python version, on the sources
+	@HETSCHED_PURE=1 $(BIN)/python -m pytest -q -m "not slow and not dask_suite" $(ARGS)
+
+test-pure: $(VENV)/.test ## run the tests of the modules that are compiled, on their sources
+	@HETSCHED_PURE=1 $(BIN)/python -m pytest -q tests/core tests/worker $(ARGS)
 
 check: lint types rules docs wheel ## style, types, the rules of the house, docs, packaging
 
@@ -68,7 +75,7 @@ wheel: $(VENV)/.dev ## build the wheel and try it in a virtual environment of it
 	@echo "--- wheel"
 	@BUILDER=$(BIN)/python sh tools/try_wheel.sh
 
-bench: $(VENV)/.test ## compare with dask's threaded scheduler (minutes)
+bench: compile ## compare with dask's threaded scheduler (minutes)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
 
 dask-suites: $(VENV)/.test ## run the suites that dask ships on hetsched (SAMPLE=1: a few of them)
@@ -80,5 +87,5 @@ cases: $(VENV)/.test ## run the case files in CASES, where that folder exists
 	else echo "no cases at $(CASES)"; fi
 
 clean: ## remove everything that make made
-	rm -rf .venv .venv-* dist build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* dist build docs/_build hetsched/_compiled .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

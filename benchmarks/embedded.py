@@ -31,6 +31,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import embedded_memory as memory
 import embedded_speed as speed
 
+from hetsched import compiled
+
 
 class Row(NamedTuple):
     """One line of the table. ``ratio`` is theirs over ours: above 1 is better than dask."""
@@ -151,6 +153,7 @@ def machine() -> dict[str, Any]:
         "load": [round(load, 1) for load in os.getloadavg()],
         "python": platform.python_version(),
         **{name: version(name) for name in ("dask", "numpy", "trio")},
+        "hetsched": compiled.state(),
     }
 
 

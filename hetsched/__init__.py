@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hetsched.compiled import install as _install
+
 if TYPE_CHECKING:
     from hetsched import errors
     from hetsched.annotating import annotate, task
@@ -23,6 +25,8 @@ __all__ = [
     "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskRow", "annotate", "as_completed",
     "default_client", "errors", "get", "last_report", "task", "wait",
 ]  # fmt: skip
+
+_install()  # before any other module of ours is imported
 
 _HOMES = {
     "AsyncClient": "client.asynchronous",

@@ -10,7 +10,7 @@ from hetsched.core.types import Key, TaskSpec
 from hetsched.embedded import Call, Embedded
 from hetsched.graph.build import Built
 from hetsched.worker.context import put_in_context
-from hetsched.worker.executors import Failure
+from hetsched.worker.running import Failure
 
 __all__ = ["note_task", "run", "shaped", "told", "values_of"]
 
@@ -55,8 +55,9 @@ def told(failure: KeysFailed, tasks: Sequence[TaskSpec]) -> BaseException:
     if not isinstance(error, Failure):
         assert isinstance(error, BaseException)
         return error
-    note_task(error.error, tasks[failure.root], error.executor, str(failure.worker), error.thread)
-    return error.error
+    raised: BaseException = error.error
+    note_task(raised, tasks[failure.root], error.executor, str(failure.worker), error.thread)
+    return raised
 
 
 def note_task(raised: BaseException, spec: TaskSpec | None, executor: str, worker: str, thread: str) -> None:

@@ -27,7 +27,10 @@ class Floor(NamedTuple):
 # A room is a module, or a folder with all that is in it. A folder's `__init__` runs whenever anything in the folder is
 # imported, so those of `comm` and `worker` stand on the lowest floor that their folders reach.
 FLOORS = (
-    Floor("0 words", ("errors", "core.types", "core.annotations", "core.events", "core.commands")),
+    Floor(
+        "0 words",
+        ("errors", "core.each", "core.capacity", "core.types", "core.annotations", "core.events", "core.commands"),
+    ),
     Floor(
         "1 mind",
         (
@@ -99,6 +102,7 @@ FLOORS = (
             "worker.plan",
             "worker.sizes",
             "worker.child_main",
+            "worker.running",
             "worker.executors",
             "worker.engine",
             "worker.shipped",
@@ -123,6 +127,7 @@ FLOORS = (
             "local_cluster",
             "dashboard",
             "bridges",
+            "compiled",
             "__init__",
         ),
         frozenset({"trio"}),

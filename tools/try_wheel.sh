@@ -27,4 +27,5 @@ assert here.is_relative_to(Path(sys.prefix).resolve()), f"imported from {here}, 
 assert (here.parent / "py.typed").exists(), "py.typed is not in the wheel"
 assert hetsched.get({"a": (sum, [1, 2])}, "a") == 3
 '
-echo "$(basename "$place"/dist/*.whl) works on its own"
+runs=$("$place/venv/bin/python" -c 'import hetsched.core.scheduler, hetsched.compiled; print(hetsched.compiled.state())')
+echo "$(basename "$place"/dist/*.whl) works on its own, $runs"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from hetsched.errors import NoWorkerError, ProtocolError
 
@@ -12,12 +13,12 @@ from .events import GraphExtended, GraphSubmitted, KeysReleased
 from .graphs import build_graph, extend_graph, link_externals, unlink_graph
 from .outbox import Outbox
 from .recovery import leave_worker
-from .state import LIVE, Graph, Phase, State, TaskState
+from .state import LIVE, NOBODY, Graph, Phase, State, TaskState
 from .types import ClientId
 
 __all__ = ["Clients"]
 
-_MEMORY = Phase.MEMORY
+_MEMORY: Final = Phase.MEMORY
 
 
 class Clients:
@@ -156,8 +157,8 @@ class Clients:
                 ts.forgets = False  # those who would have read it last are being cancelled
                 self._outbox.let_go(ts)
             # The graph is a ring of references; break it, so that payloads go now and not when garbage is collected.
-            ts.dependents = ()
-            ts.dependencies = ()
+            ts.dependents = NOBODY
+            ts.dependencies = NOBODY
         graph.tasks.clear()
         graph.log.clear()
         graph.failure = None

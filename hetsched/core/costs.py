@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from .state import Estimate, TaskPrefix, TaskState, WorkerState
 
 __all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "nbytes_of", "transfer_seconds"]
@@ -15,7 +17,7 @@ LATENCY = 1e-3
 UNKNOWN = 0.01
 """Seconds a task is taken to last while nothing is known of its kind."""
 
-_MEMORY = 1000.0
+_MEMORY: Final = 1000.0
 
 
 def learn(prefix: TaskPrefix, executor: str, count: int, seconds: float, nbytes: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from typing import Final
 
 from .commands import RunTask, RunTasks
 from .costs import duration_of
@@ -12,7 +13,10 @@ from .state import Graph, Phase, State, TaskState, WorkerState
 
 __all__ = ["Dispatcher"]
 
-_WAITING, _READY, _ASSIGNED, _MEMORY = Phase.WAITING, Phase.READY, Phase.ASSIGNED, Phase.MEMORY
+_WAITING: Final = Phase.WAITING
+_READY: Final = Phase.READY
+_ASSIGNED: Final = Phase.ASSIGNED
+_MEMORY: Final = Phase.MEMORY
 
 
 class Dispatcher:
@@ -110,7 +114,7 @@ class Dispatcher:
             ts.processing_on = worker
             ts.estimate = duration_of(ts)
             worker.occupancy += ts.estimate
-            self._state.move((ts,), _ASSIGNED, worker.id, now)
+            self._state.move([ts], _ASSIGNED, worker.id, now)
             batch.append(ts)
             for d in ts.dependents:
                 d.unplaced -= 1

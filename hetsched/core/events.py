@@ -164,7 +164,14 @@ ClientEvent: TypeAlias = (
 """What a client's channel carries to the scheduler."""
 
 WorkerEvent: TypeAlias = (
-    WorkerJoined | CapacityChanged | WorkerRetiring | WorkerLost | TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
+    WorkerJoined
+    | CapacityChanged
+    | WorkerRetiring
+    | WorkerLost
+    | TasksFinished
+    | TasksFailed
+    | InputsMissing
+    | ReplicasAdded
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
@@ -13,10 +13,10 @@ __all__ = ["DEEPER", "PYTHON", "Needs", "level_of", "rank_of"]
 PYTHON = "python"
 """The annotation that names the Python version a task's function needs; made by hetsched, not by people."""
 
-_ID_BITS = 44
-_URGENCY = 1 << 32
+_ID_BITS: Final = 44
+_URGENCY: Final = 1 << 32
 
-DEEPER = 1 << 31
+DEEPER: Final = 1 << 31
 """Two levels that differ by more than this differ in urgency, whatever the priorities."""
 
 

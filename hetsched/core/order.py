@@ -30,12 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import add
+from typing import Final
 
 from hetsched.errors import AnnotationError, CycleError
 
 __all__ = ["order"]
 
-FEW = 4
+FEW: Final = 4
 
 
 def order(dependencies: Sequence[Sequence[int]], levels: Sequence[float] | None = None) -> list[int]:
@@ -67,8 +68,8 @@ class _Run:
     __slots__ = ("dependents", "gathers", "inputs", "readers", "sources", "started", "topological", "waiting")
 
     def __init__(self, dependencies: Sequence[Sequence[int]]) -> None:
-        self.dependents = _dependents(dependencies)
-        self.inputs = list(dependencies)  # of each task, the first to be made first
+        self.inputs: list[tuple[int, ...]] = list(map(tuple, dependencies))  # of each task, the first to be made first
+        self.dependents = _dependents(self.inputs)
         self.waiting = list(map(len, dependencies))  # how many inputs are yet to be made; -1 once the task has run
         self.readers = list(map(len, self.dependents))  # how many readers of the result are yet to run
         self.started: list[int] = []
@@ -82,7 +83,6 @@ class _Run:
         waiting = self.waiting.copy()
         needs = [1] * len(inputs)
         topological = [task for task, count in enumerate(waiting) if not count]
-        reached = topological.append
         for task in topological:
             mine = inputs[task]
             if len(mine) == 1:
@@ -93,28 +93,27 @@ class _Run:
             for d in dependents[task]:
                 waiting[d] = left = waiting[d] - 1
                 if not left:
-                    reached(d)
+                    topological.append(d)
         if len(topological) < len(waiting):
             raise CycleError(_ring(inputs, waiting))
         return topological
 
     def reach(self, goals: list[int]) -> None:
         """Run the goals and all they need."""
-        inputs, waiting, finish = self.inputs, self.waiting, self.finish
+        inputs, waiting = self.inputs, self.waiting
         stack: list[int] = []
-        pop, push = stack.pop, stack.append
         for goal in goals:
-            push(goal)
+            stack.append(goal)
             while stack:
-                task = pop()
+                task = stack.pop()
                 left = waiting[task]
                 if not left:
-                    finish(task, goal, stack)
+                    self.finish(task, goal, stack)
                 elif left > 0:
-                    push(task)
+                    stack.append(task)
                     for i in reversed(inputs[task]):
                         if waiting[i] >= 0:
-                            push(i)
+                            stack.append(i)  # noqa: PERF401 - a comprehension is slower for one or two
 
     def finish(self, task: int, goal: int, stack: list[int]) -> None:
         """Note that the task has run; push whatever should run next because of that."""
@@ -188,22 +187,21 @@ class _Run:
             self.waiting[task] -= 1
 
 
-def _dependents(dependencies: Sequence[Sequence[int]]) -> list[list[int] | tuple[int, ...]]:
-    """The readers of each result. Most have one, and the garbage collector does not follow a tuple of numbers."""
-    dependents: list[list[int] | tuple[int, ...]] = [()] * len(dependencies)
+def _dependents(dependencies: list[tuple[int, ...]]) -> list[list[int]]:
+    """The readers of each result; those that nobody reads share one empty list."""
+    nobody: list[int] = []
+    dependents = [nobody] * len(dependencies)
     for task, inputs in enumerate(dependencies):
         for i in inputs:
             known = dependents[i]
-            if isinstance(known, list):
+            if known:
                 known.append(task)
-            elif known:
-                dependents[i] = [*known, task]
             else:
-                dependents[i] = (task,)
+                dependents[i] = [task]
     return dependents
 
 
-def _neediest_first(inputs: Sequence[int], needs: list[int]) -> tuple[Sequence[int], int]:
+def _neediest_first(inputs: tuple[int, ...], needs: list[int]) -> tuple[tuple[int, ...], int]:
     """Two or more inputs of a task, sorted by falling need, then position; and the need of the task."""
     count = len(inputs)
     if count == 2:  # only to be quick
@@ -216,9 +214,9 @@ def _neediest_first(inputs: Sequence[int], needs: list[int]) -> tuple[Sequence[i
     ranked_needs = [needs[i] for i in ranked]
     need = ranked_needs[0]
     if ranked_needs.count(need) == count:
-        return ranked if ranked != inputs else inputs, max(need, 2) + count - 1
+        return tuple(ranked), max(need, 2) + count - 1
     ranked.sort(key=needs.__getitem__, reverse=True)
-    return ranked, max(count + 1, *map(add, map(needs.__getitem__, ranked), range(count)))
+    return tuple(ranked), max(count + 1, *map(add, map(needs.__getitem__, ranked), range(count)))
 
 
 def _batches(levels: Sequence[float]) -> list[list[int]]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Final
+
 from .costs import learn
 from .events import TasksFinished
+from .needs import Needs
 from .state import Phase, State, TaskPrefix, TaskState, WorkerState
 
 __all__ = ["Collected", "collect"]
 
-_WAITING, _MEMORY = Phase.WAITING, Phase.MEMORY
+_WAITING: Final = Phase.WAITING
+_MEMORY: Final = Phase.MEMORY
 
 
 class Collected:
@@ -37,9 +42,11 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     assigned = worker.assigned
     alone = worker.alone
     prefix: TaskPrefix | None = None
-    count = total = nbytes_held = 0
+    needs: Needs | None = None
+    count = total = nbytes_held = of_needs = 0
     seconds = 0.0
-    for task, attempt, start, stop, nbytes, cuda_nbytes in event.outcomes:
+    outcomes: Sequence[tuple[Any, int, float, float, int, int]] = event.outcomes  # ids as the objects they are
+    for task, attempt, start, stop, nbytes, cuda_nbytes in outcomes:
         ts = tasks.get(task)
         if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
             continue
@@ -51,7 +58,12 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         ts.who_has = alone
         ts.nbytes = nbytes
         ts.cuda_nbytes = cuda_nbytes
-        assigned[ts.needs.executor] -= 1
+        if ts.needs is not needs:
+            if needs is not None:
+                assigned[needs.executor] -= of_needs
+            needs = ts.needs
+            of_needs = 0
+        of_needs += 1
         worker.occupancy -= ts.estimate
         nbytes_held += nbytes
         if ts.prefix is not prefix:
@@ -75,6 +87,8 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
             got.wanted.append(ts)
     if prefix is not None:
         learn(prefix, event.executor, count, seconds, total)
+    if needs is not None:
+        assigned[needs.executor] -= of_needs
     worker.nbytes += nbytes_held
     worker.held += len(finished)
     if not any(assigned.values()):

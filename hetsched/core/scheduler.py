@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 from hetsched.errors import ProtocolError, WorkerLostError
 
@@ -37,7 +37,8 @@ from .types import TaskId, WorkerId
 
 __all__ = ["Options", "Scheduler"]
 
-_WAITING, _MEMORY = Phase.WAITING, Phase.MEMORY
+_WAITING: Final = Phase.WAITING
+_MEMORY: Final = Phase.MEMORY
 
 
 class Options(NamedTuple):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from .commands import KeysFailed
 from .needs import Needs
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
-__all__ = ["LEGAL", "LIVE", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState"]
+__all__ = [
+    "LEGAL", "LIVE", "NOBODY", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState",
+]  # fmt: skip
 
 
 class Phase(IntEnum):
@@ -40,10 +42,10 @@ LEGAL: Mapping[Phase, frozenset[Phase]] = {
 }
 """From each phase, the phases a task may go to next."""
 
-LIVE = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
+LIVE: Final = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
 """The phases of a task that is still to run."""
 
-_LEGAL_BITS = tuple(sum(1 << target for target in LEGAL[phase]) for phase in Phase)
+_LEGAL_BITS: Final = tuple(sum(1 << target for target in LEGAL[phase]) for phase in Phase)
 
 
 class Estimate:
@@ -130,8 +132,8 @@ class TaskState:
         self.needs = needs
         self.rank = rank
         self.phase = Phase.WAITING
-        self.dependencies: Sequence[TaskState] = ()
-        self.dependents: list[TaskState] | tuple[()] = ()
+        self.dependencies: list[TaskState] = NOBODY
+        self.dependents: list[TaskState] = NOBODY
         self.waiting_on = 0
         """How many inputs are not in memory."""
         self.unplaced = 0
@@ -187,6 +189,10 @@ class TaskState:
     def tell_story(self) -> str:
         """The task's life in one line, for error messages."""
         return "; ".join(f"{now:.6f} {phase.name} ({cause})" for now, phase, cause in self.story)
+
+
+NOBODY: Final[list[TaskState]] = []
+"""No tasks; shared by all that have no dependencies or no dependents, so nothing is ever put into it."""
 
 
 class Graph:
@@ -245,16 +251,20 @@ class State:
         """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
         self.next_id: TaskId = 0
 
-    def move(self, tasks: Sequence[TaskState], phase: Phase, cause: str, now: float) -> None:
+    def move(self, tasks: list[TaskState], phase: Phase, cause: str, now: float) -> None:
         """Take tasks to a phase, if the table allows it, and write it into their stories.
 
         Raises AssertionError (a bug of ours), with the task's story, where the change is not legal.
         """
         graph: Graph | None = None
         moved: list[TaskState] = []
+        legal: Phase | None = None
         for ts in tasks:
-            if not _LEGAL_BITS[ts.phase] >> phase & 1:
-                raise AssertionError(f"{ts.key!r}: {ts.phase.name} -> {phase.name} ({cause}); story: {ts.tell_story()}")
+            if ts.phase is not legal:
+                if not _LEGAL_BITS[ts.phase] >> phase & 1:
+                    tale = f"{ts.key!r}: {ts.phase.name} -> {phase.name} ({cause}); story: {ts.tell_story()}"
+                    raise AssertionError(tale)
+                legal = ts.phase
             ts.phase = phase
             if ts.graph is not graph:
                 graph = ts.graph

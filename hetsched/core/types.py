@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
+
+from .capacity import ANY_POOL, MOST_AHEAD, Capacity
+from .each import EACH
 
 __all__ = [
     "ANY_POOL",
@@ -32,10 +35,6 @@ ClientId: TypeAlias = str
 Outcome: TypeAlias = "tuple[TaskId, int, float, float, int, int]"
 """One finished task: id, attempt, start and stop (seconds on the worker's clock), nbytes, cuda_nbytes of its result."""
 
-ANY_POOL = "*"
-"""The pool of a worker that satisfies every pool name (the embedded one)."""
-
-
 class Ref:
     """Stands in a task's arguments for the result of its ``position``-th dependency."""
 
@@ -55,19 +54,6 @@ class Ref:
 
     def __reduce__(self) -> tuple[type[Ref], tuple[int]]:
         return Ref, (self.position,)
-
-
-class _Each(tuple[Any, ...]):
-    """A tuple that is known by identity, also in another process: a pickle names it."""
-
-    __slots__ = ()
-
-    def __reduce__(self) -> str:
-        return "EACH"
-
-
-EACH: tuple[Any, ...] = _Each((Ref(-1),))
-"""The arguments of a task that takes each of its dependencies once, in order, and nothing else."""
 
 
 class TaskSpec:
@@ -132,28 +118,8 @@ def _spec(
     return TaskSpec(key, func, EACH if args is None else args, kwargs, dependencies, annotations)
 
 
-class Capacity(NamedTuple):
-    """What a worker announces it can do.
-
-    ``executors`` maps an executor's name to its slots, ``resources`` a resource to how much of it there is, ``pool``
-    is the pool's name, :data:`ANY_POOL` or None. ``window`` is how many tasks per slot it wants to be given ahead of
-    time; 0 means all there are. ``ahead`` is how many seconds of expected work per slot it takes whatever their number,
-    :data:`MOST_AHEAD` tasks at most. ``python`` is its version, "3.12", where functions may come by value.
-    """
-
-    executors: Mapping[str, int]
-    resources: Mapping[str, float] = {}
-    pool: str | None = None
-    window: int = 2
-    ahead: float = 0.0
-    python: str | None = None
-
-
-MOST_AHEAD = 512
-"""The most tasks per slot that a worker is given ahead of time because they are short."""
-
-_HEX = frozenset("0123456789abcdef")
-_names: dict[str, str] = {}
+_HEX: Final = frozenset("0123456789abcdef")
+_names: Final[dict[str, str]] = {}
 
 
 def prefix_of(key: Key) -> str:

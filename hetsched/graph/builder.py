@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from dask._task_spec import (
     Alias,
@@ -33,14 +33,14 @@ from .inner import sort_inner
 
 __all__ = ["CONTAINERS", "KEY_TYPES", "Builder", "Made", "is_call"]
 
-KEY_TYPES = (int, float, str, tuple)
+KEY_TYPES: Final[tuple[Any, ...]] = (int, float, str, tuple)
 """The types that may name another task inside a tuple or list, as in dask."""
 
 _CONTAINERS: dict[type, Callable[..., Any]] = {List: make_list, Tuple: make_tuple, Set: make_set, Dict: make_dict}
-CONTAINERS = (list, tuple, set, frozenset)
+CONTAINERS: Final[tuple[Any, ...]] = (list, tuple, set, frozenset)
 """The containers that are searched for keys in the older form, as in dask."""
 
-_PLAIN = frozenset({list, tuple, str, int, float})
+_PLAIN: Final = frozenset({list, tuple, str, int, float})
 _BUILTIN: dict[type, Callable[..., Any]] = {list: make_list, tuple: make_tuple, set: make_set}
 
 
@@ -71,7 +71,7 @@ class _Slot:
         self.step = step
 
 
-_READ = frozenset({Ref, _Slot})
+_READ: Final = frozenset({Ref, _Slot})
 
 
 class _Frame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from itertools import islice
 from types import MethodType
-from typing import Any
+from typing import Any, Final
 
 import toolz
 
@@ -14,12 +14,12 @@ from hetsched.core.annotations import combine
 
 __all__ = ["CARRIERS", "CONTAINERS", "carried"]
 
-CONTAINERS = frozenset({list, tuple, dict})
+CONTAINERS: Final = frozenset({list, tuple, dict})
 """The types of what may hold callables; the first few items are looked at."""
 
-_LOOKED_AT = 16
+_LOOKED_AT: Final = 16
 
-CARRIERS = frozenset({AnnotatedCallable, partial, MethodType, toolz.curry})
+CARRIERS: Final[frozenset[type]] = frozenset({AnnotatedCallable, partial, MethodType, toolz.curry})
 """The types of what may carry annotations and is met often; subclasses are looked at where time allows."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hetsched.core.order import order
@@ -24,7 +24,7 @@ class Draft:
         self.keys: list[Key] = []
         self.funcs: list[Callable[..., Any]] = []
         self.args: list[tuple[Any, ...]] = []
-        self.deps: list[Sequence[int]] = []
+        self.deps: list[tuple[int, ...]] = []
         self.kwargs: dict[int, dict[str, Any]] = {}
         self.notes: dict[int, dict[str, Any]] = {}
 
@@ -45,15 +45,15 @@ class Draft:
         place_of = [0] * len(places)
         for place, number in enumerate(places):
             place_of[number] = place
-        keys, funcs, args, kwargs, notes = self.keys, self.funcs, self.args, self.kwargs.get, self.notes.get
+        keys, funcs, args, kwargs, notes = self.keys, self.funcs, self.args, self.kwargs, self.notes
         specs = [
             TaskSpec(
                 keys[number],
                 funcs[number],
                 args[number],
-                kwargs(number),
+                kwargs.get(number) if kwargs else None,
                 [place_of[d] for d in deps[number]] if deps[number] else (),
-                notes(number),
+                notes.get(number) if notes else None,
             )
             for number in places
         ]

@@ -79,7 +79,7 @@ def _rebuild(draft: Draft, pieces: dict[int, list[int]]) -> tuple[Draft, list[in
         piece = pieces.get(number)
         first = piece[0] if piece else number
         fused.keys.append(draft.keys[number])
-        fused.deps.append([numbers[d] for d in draft.deps[first]])
+        fused.deps.append(tuple(numbers[d] for d in draft.deps[first]))
         if number in draft.notes:
             fused.notes[mine] = draft.notes[number]
         if piece:

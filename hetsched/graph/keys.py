@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 
@@ -14,12 +14,12 @@ from .builder import CONTAINERS, KEY_TYPES, Builder, is_call
 
 __all__ = ["VALUE", "Container", "Keys"]
 
-VALUE = -1
+VALUE: Final = -1
 """The number of a key that no task makes: its value is known."""
 
-_PENDING = -2
-_NODES = (GraphNode, TaskRef)
-_UNKNOWN = object()
+_PENDING: Final = -2
+_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef)
+_UNKNOWN: Final = object()
 
 
 class Container:
@@ -69,7 +69,8 @@ class Keys:
         if raw is _UNKNOWN:
             return None
         if type(raw) is tuple and raw and callable(raw[0]):
-            number = self.numbers[obj] = len(self.raws)
+            number = len(self.raws)
+            self.numbers[obj] = number
             self.names.append(obj)
             self.raws.append(raw)
             return number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef, _execute_subgraph
 
@@ -19,7 +19,7 @@ from .keys import VALUE, Container, Keys
 
 __all__ = ["Reader"]
 
-_REFS = [Ref(position) for position in range(64)]
+_REFS: Final = [Ref(position) for position in range(64)]
 
 
 class _Part(NamedTuple):
@@ -125,7 +125,8 @@ class Reader:
         numbers = self.keys.numbers
         find = self.keys.find
         only_list = len(raw) == 2 and type(raw[1]) is list
-        for arg in raw[1] if only_list else raw[1:]:
+        given: tuple[Any, ...] = tuple(raw[1]) if only_list else raw[1:]
+        for arg in given:
             kind = type(arg)
             if kind in _SIMPLE:
                 if kind is tuple and arg and callable(arg[0]):
@@ -137,11 +138,9 @@ class Reader:
                 except Exception:  # a part of it may refuse to be hashed, in its own way
                     number = None
                 if number is not None:
-                    ref = deps.get(number)
-                    if ref is None:
-                        ref = self._refer(arg, number, deps)
-                        refs -= type(ref) is not Ref
-                    refs += 1
+                    known = deps.get(number)
+                    ref: Any = self._refer(arg, number, deps) if known is None else known
+                    refs += type(ref) is Ref
                     args.append(ref)
                     continue
                 if kind is tuple:
@@ -313,9 +312,9 @@ def _replace(args: Sequence[Any], kwargs: dict[str, Any] | None, outer: list[Any
     return [outer[a.position] if type(a) is Ref else a for a in args], named
 
 
-_OF = object()
+_OF: Final = object()
 """In a part's scope, the key of the whole task."""
 
-_NODES = (GraphNode, TaskRef)
-_SIMPLE = frozenset({str, int, float, tuple})
-_COMPOUND = (GraphNode, TaskRef, *KEY_TYPES, list, dict, set, frozenset)
+_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef)
+_SIMPLE: Final = frozenset({str, int, float, tuple})
+_COMPOUND: Final[tuple[Any, ...]] = (GraphNode, TaskRef, *KEY_TYPES, list, dict, set, frozenset)

@@ -10,24 +10,26 @@ dropped then and there.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any, Final
 
 from hetsched.core.types import TaskId
 
 from .instructions import Item
-from .jobs import Batch, Job, JobPhase, Lane, ReadyQueue
+from .jobs import NOTHING, Batch, Job, JobPhase, Lane, ReadyQueue
 
 __all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "fullest", "items_of", "pick"]
 
-BATCH_SECONDS = 0.001
+BATCH_SECONDS: Final = 0.001
 """Seconds of work a batch is meant to hold; a task that lasts longer, or of unknown length, is a batch of its own."""
 
-BATCH_BYTES = 100_000
+BATCH_BYTES: Final = 100_000.0
 """Bytes of results a batch is meant to make at most: what runs ahead of its rank in a slot costs memory."""
 
-BATCH_TASKS = 512
+BATCH_TASKS: Final = 512
 """The most tasks a batch may hold."""
 
-_QUEUED, _WAITING = JobPhase.QUEUED, JobPhase.WAITING
+_QUEUED: Final = JobPhase.QUEUED
+_WAITING: Final = JobPhase.WAITING
 
 
 def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
@@ -54,7 +56,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     jobs: list[Job] = []
     resources = job.resources
     level = job.level
-    budget = BATCH_SECONDS
+    budget: float = BATCH_SECONDS
     room: float = BATCH_BYTES
     left: dict[Job, int] = {}
     soon: list[Job] = []
@@ -68,8 +70,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
         if seconds < 0.0 or budget <= 0.0 or room <= 0.0 or len(jobs) >= BATCH_TASKS:
             return jobs
         for d in reversed(job.dependents):
-            waiting = left.get(d, d.waiting) - 1
-            if waiting:
+            if d.waiting > 1 and (waiting := left.get(d, d.waiting) - 1):
                 left[d] = waiting
             elif d.phase is _WAITING and d.executor == executor and d.level == level and d.resources == resources:
                 soon.append(d)
@@ -95,21 +96,26 @@ def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[It
     items: list[Item] = []
     in_batch = batch.jobs
     for job in jobs:
-        inputs = job.inputs
-        drops: list[TaskId] | tuple[()] = [] if inputs else ()
+        inputs: Any = job.inputs  # ids as the objects they are, which compiled code need not make anew
+        drops = NOTHING
         for i in inputs:
-            uses = left.get(i)
-            if uses is None:
-                uses = known[i].uses
-                if not uses:
-                    continue
-            left[i] = uses = uses - 1
+            uses = known[i].uses
+            if uses > 1:
+                left[i] = uses = left.get(i, uses) - 1
+            elif uses:
+                uses = 0
+            else:
+                continue
             if not uses:
-                drops.append(i)  # type: ignore[union-attr]
+                if drops:
+                    drops.append(i)
+                else:
+                    drops = [i]
         job.drops = drops
         batch.independent += not job.waiting
-        in_batch[job.id] = job
-        items.append((job.id, job.attempt, job.spec, inputs, drops))
+        task: Any = job.id
+        in_batch[task] = job
+        items.append((task, job.attempt, job.spec, inputs, drops))
     return items
 
 

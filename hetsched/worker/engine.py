@@ -12,7 +12,7 @@ from hetsched.core.events import WorkerEvent
 from hetsched.core.types import Outcome, TaskId, WorkerId
 
 from .current import RunningBatch, Waiter
-from .executors import Executor, Report
+from .executors import Executor
 from .instructions import (
     BatchExecuted,
     Drop,
@@ -29,6 +29,7 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
+from .running import Report
 from .state import WorkerState
 
 __all__ = ["Engine"]

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, MutableMapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, MutableMapping
 from queue import Empty, SimpleQueue
-from time import perf_counter
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
-from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
-from hetsched.errors import TaskCancelled
+from hetsched.core.types import TaskId
 from hetsched.gpu.devices import bind_device
 
 from .child import ChildProcess
-from .context import InContext
 from .current import RunningBatch, enter, leave
-from .sizes import FIXED
+from .running import Failure, Report, run_tasks
 
-__all__ = ["IDLE_SECONDS", "SLICE_SECONDS", "Executor", "Failure", "Report"]
+__all__ = ["IDLE_SECONDS", "Executor"]
 
 IDLE_SECONDS = 0.001
 """A thread of a lane for calls with a ``num_workers`` of their own ends after this time without work."""
-
-SLICE_SECONDS = 0.005
-"""A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
-
-
-class Failure(NamedTuple):
-    """What a task raised, and where: the executor and the thread it ran on."""
-
-    error: BaseException
-    executor: str
-    thread: str
-
-
-class Report(NamedTuple):
-    """What came of a batch."""
-
-    batch: int
-    done: list[Outcome]
-    failed: list[tuple[TaskId, int, Any, bool]]
-    left: list[TaskId]
-    missing: list[TaskId]
-
 
 class Executor:
     """A group of threads for one kind of task.
@@ -171,7 +142,7 @@ class Executor:
         report = Report(batch.number, [], [], [], [])
         batch.child = child
         try:
-            self._run(batch, report, child)
+            run_tasks(batch, report, self._store, self._measure, child)
         except BaseException as error:  # a bug of ours: the task it struck fails, rather than nobody being told
             attempt = next((item[1] for item in batch.given if item[0] == batch.task), 0)
             report.failed.append((batch.task, attempt, Failure(error, self.name, "unknown"), False))
@@ -181,92 +152,3 @@ class Executor:
             batch.child = None
             leave(before)
         return report
-
-    def _run(self, batch: RunningBatch, report: Report, child: ChildProcess | None) -> None:  # noqa: C901 - hot
-        store, measure, fixed = self._store, self._measure, FIXED
-        items = batch.items
-        stopped = batch.stopped
-        done = report.done
-        inputs: list[Any] = []
-        value: Any = None
-        keep: set[TaskId] = set()
-        start = perf_counter()
-        deadline = start + SLICE_SECONDS
-        while items:
-            try:
-                task, attempt, spec, needs, drops = items.popleft()
-            except IndexError:  # the last one was taken back
-                break
-            batch.task = task
-            try:
-                inputs = [store[i] for i in needs] if needs else []
-            except KeyError:
-                report.left.append(task)
-                keep.update(needs)
-                report.missing.extend(i for i in needs if i not in store)
-                continue
-            if stopped and task in stopped:
-                report.left.append(task)
-                keep.update(needs)
-                continue
-            try:
-                if child is not None:
-                    value = in_child(child, spec, inputs)
-                elif spec.args is EACH:
-                    value = spec.func(*inputs)
-                else:
-                    value = spec(inputs)
-            except BaseException as error:  # user code: whatever it raises is the task's outcome
-                report.failed.append(self._failure(task, attempt, error))
-                # It may run again, so what was to go after the last reader in this batch has to stay. The tasks that
-                # read its result find an input missing and are left.
-                keep.update(needs)
-                store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now
-            else:
-                try:
-                    nbytes = fixed[type(value)]
-                    cuda_nbytes = 0
-                except Exception:  # not one of these, or of a type that cannot be hashed
-                    nbytes, cuda_nbytes = measure(value)
-                if not stopped or task not in stopped:
-                    store[task] = value
-                for i in drops:
-                    if i not in keep:
-                        store.pop(i, None)
-                value = None
-                inputs = []
-                stop = perf_counter()
-                done.append((task, attempt, start, stop, nbytes, cuda_nbytes))
-                start = stop
-                if stop > deadline:
-                    break
-        report.left.extend(item[0] for item in items)
-        items.clear()
-
-    def _failure(self, task: TaskId, attempt: int, error: BaseException) -> tuple[TaskId, int, Any, bool]:
-        with suppress(Exception):  # an exception may refuse to be changed
-            BaseException.with_traceback(error, _user_part(error.__traceback__))
-        failure = Failure(error, self.name, threading.current_thread().name)
-        return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
-
-
-def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
-    """Run a task in a child process; a function that has something to do around the call in this one may do it."""
-    spec = spec.loaded()
-    func = spec.func
-    if isinstance(func, InContext):
-        func = func.__wrapped__
-    around = getattr(type(func), "around", None)
-    if around is None:
-        return child.call(spec, inputs)
-    return around(func, child.call, inputs)
-
-
-_OURS = str(Path(__file__).parents[1]) + os.sep
-
-
-def _user_part(traceback: TracebackType | None) -> TracebackType | None:
-    """Skip our own frames at the start of a traceback: they tell the person nothing, and keep inputs alive."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_OURS):
-        traceback = traceback.tb_next
-    return traceback

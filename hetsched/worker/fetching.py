@@ -9,7 +9,7 @@ from hetsched.core.types import TaskId, WorkerId
 from .instructions import BatchExecuted, Fetch, Instruction, KeysFetched
 from .jobs import Batch, Job, JobPhase
 
-__all__ = ["Fetcher", "missed"]
+__all__ = ["Fetcher", "missed", "places_for"]
 
 FETCH_TASKS = 256
 """The most results asked for in one request."""
@@ -80,3 +80,16 @@ def missed(batch: Batch, event: BatchExecuted, jobs: Mapping[TaskId, Job]) -> di
     left = [batch.jobs[task] for task in event.left if task in batch.jobs]
     live = {i for job in left if job.phase is JobPhase.QUEUED for i in job.inputs}
     return {i: None for i in event.missing if i in live and (i not in jobs or jobs[i].phase is JobPhase.HELD)}
+
+
+def places_for(lost: Sequence[TaskId], jobs: Mapping[TaskId, Job]) -> dict[TaskId, Job]:
+    """Make places for results that are not here after all, and have those that read them wait again."""
+    places = {task: Job(task) for task in lost}
+    for job in jobs.values():
+        if job.phase is JobPhase.WAITING or job.phase is JobPhase.READY:
+            for i in places.keys() & set(job.inputs):
+                # A reader that is in a batch comes back from it, and then is met here again.
+                places[i].dependents = [*places[i].dependents, job]
+                job.waiting += 1
+                job.phase = JobPhase.WAITING
+    return places

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heappop, heappush
+from typing import Final
 
 from hetsched.core.commands import RunTask
 from hetsched.core.needs import level_of
 from hetsched.core.types import TaskId
 
-__all__ = ["Batch", "Job", "JobPhase", "Kind", "Lane", "ReadyQueue"]
+__all__ = ["NOBODY", "NOTHING", "Batch", "Job", "JobPhase", "Kind", "Lane", "ReadyQueue"]
 
 
 class JobPhase(IntEnum):
@@ -30,6 +30,9 @@ class JobPhase(IntEnum):
     """Its result is here."""
     CANCELLED = 5
     """In a batch, and nobody wants it any more."""
+
+
+_READY: Final = JobPhase.READY
 
 
 class Kind:
@@ -53,49 +56,70 @@ class Job:
     def __init__(self, task: TaskId) -> None:
         self.id = task
         self.phase = JobPhase.ABSENT
-        self.dependents: list[Job] | tuple[()] = ()
-        self.inputs: Sequence[TaskId] = ()
-        self.drops: Sequence[TaskId] = ()
+        self.dependents: list[Job] = NOBODY
+        self.inputs: list[TaskId] = NOTHING
+        self.drops: list[TaskId] = NOTHING
         self.uses = 0
         self.waiting = 0
 
     def take(self, order: RunTask, kind: Kind) -> None:
         """Fill in what was ordered."""
-        _, self.rank, self.spec, _, self.executor, self.inputs, self.uses, self.attempt, self.resources, _ = order
+        _, self.rank, self.spec, _, self.executor, inputs, self.uses, self.attempt, self.resources, _ = order
+        self.inputs = inputs if isinstance(inputs, list) else list(inputs) if inputs else NOTHING
         self.kind = kind
         self.level = level_of(self.rank)
-
-    def __lt__(self, other: Job) -> bool:
-        # Only asked where a job is in a queue twice, its first place there being stale.
-        return self.id < other.id
 
     def __repr__(self) -> str:
         return f"<Job {self.id} {self.phase.name}>"
 
 
+NOBODY: Final[list[Job]] = []
+"""No jobs, and"""
+NOTHING: Final[list[TaskId]] = []
+"""no tasks: shared by all that have none, so nothing is ever put into them."""
+
+
 class _Level:
     """The ready jobs of one level of priority."""
 
-    __slots__ = ("heap", "line", "stack")
+    __slots__ = ("gone", "heap", "line", "pushed", "stack")
 
     def __init__(self) -> None:
-        self.line: deque[Job] = deque()
-        self.heap: list[tuple[int, Job]] = []
+        self.line: list[Job] = []
+        self.gone = 0
+        """How many at the front of the line have left it."""
+        self.heap: list[tuple[int, int, Job]] = []
+        """``(rank, serial, job)``; the serial is for a task that is in it twice, its first place being stale."""
+        self.pushed = 0
         self.stack: list[Job] = []
 
     def first(self) -> Job | None:
-        line, heap, stack = self.line, self.heap, self.stack
+        stack, line, heap = self.stack, self.line, self.heap
         while stack:
-            if stack[-1].phase is JobPhase.READY:
-                return stack[-1]
+            job = stack[-1]
+            if job.phase is _READY:
+                return job
             stack.pop()
-        while line and line[0].phase is not JobPhase.READY:
-            line.popleft()
-        while heap and heap[0][1].phase is not JobPhase.READY:
+        while self.gone < len(line) and line[self.gone].phase is not _READY:
+            self.leave()
+        while heap and heap[0][2].phase is not _READY:
             heappop(heap)
-        if heap and (not line or heap[0][0] < line[0].rank):
-            return heap[0][1]
-        return line[0] if line else None
+        first = line[self.gone] if self.gone < len(line) else None
+        if heap and (first is None or heap[0][0] < first.rank):
+            return heap[0][2]
+        return first
+
+    def leave(self) -> None:
+        """Take the first out of the line, whose front is cleared from time to time."""
+        gone = self.gone + 1
+        if gone == len(self.line) or gone == 256:
+            del self.line[:gone]
+            gone = 0
+        self.gone = gone
+
+    def jobs(self) -> list[Job]:
+        """All of them, the line first."""
+        return [*self.line[self.gone :], *(job for _, _, job in self.heap), *self.stack]
 
 
 class ReadyQueue:
@@ -115,11 +139,14 @@ class ReadyQueue:
         """The levels that may have a job, the first to start in front; empty where nothing waits."""
 
     def __len__(self) -> int:
-        return sum(len(level.line) + len(level.heap) + len(level.stack) for level in self._levels.values())
+        count = 0
+        for level in self._levels.values():
+            count += len(level.line) - level.gone + len(level.heap) + len(level.stack)
+        return count
 
     def __iter__(self) -> Iterator[Job]:
         for level in self._levels.values():
-            yield from (*level.line, *(job for _, job in level.heap), *level.stack)
+            yield from level.jobs()
 
     def _level(self, number: int) -> _Level:
         level = self._levels.get(number)
@@ -134,7 +161,8 @@ class ReadyQueue:
         if not level.line or job.rank >= level.line[-1].rank:
             level.line.append(job)
         else:
-            heappush(level.heap, (job.rank, job))
+            level.pushed += 1
+            heappush(level.heap, (job.rank, level.pushed, job))
 
     def push(self, job: Job) -> None:
         """Add a job that should start before all others of its level."""
@@ -155,8 +183,8 @@ class ReadyQueue:
         level = self._levels[self.levels[0]]
         if level.stack:
             level.stack.pop()
-        elif level.line and level.line[0] is first:
-            level.line.popleft()
+        elif level.gone < len(level.line) and level.line[level.gone] is first:
+            level.leave()
         else:
             heappop(level.heap)
 

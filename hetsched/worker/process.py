@@ -26,10 +26,10 @@ from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected
 
 from .engine import Engine
-from .executors import Failure
 from .instructions import KeysFetched
 from .memory import MemoryState, Thresholds, assess, excess
 from .peers import Holder, Peers, Secrets
+from .running import Failure
 from .shipped import Shelf
 from .sizes import Measure
 from .store import Store

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, assert_never
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
@@ -11,7 +11,7 @@ from hetsched.core.needs import DEEPER
 from hetsched.core.types import TaskId, WorkerId
 
 from .batching import fullest, items_of, pick
-from .fetching import Fetcher, missed
+from .fetching import Fetcher, missed, places_for
 from .instructions import (
     BatchExecuted,
     Drop,
@@ -27,13 +27,17 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
-from .jobs import Batch, Job, JobPhase, Kind, Lane
+from .jobs import NOBODY, NOTHING, Batch, Job, JobPhase, Kind, Lane
 
 __all__ = ["WorkerState"]
 
-_ABSENT, _WAITING, _READY = JobPhase.ABSENT, JobPhase.WAITING, JobPhase.READY
-_QUEUED, _HELD, _CANCELLED = JobPhase.QUEUED, JobPhase.HELD, JobPhase.CANCELLED
-_ORDERED = (_WAITING, _READY, _QUEUED)
+_ABSENT: Final = JobPhase.ABSENT
+_WAITING: Final = JobPhase.WAITING
+_READY: Final = JobPhase.READY
+_QUEUED: Final = JobPhase.QUEUED
+_HELD: Final = JobPhase.HELD
+_CANCELLED: Final = JobPhase.CANCELLED
+_ORDERED: Final = (_WAITING, _READY, _QUEUED)
 
 
 class WorkerState:
@@ -92,16 +96,18 @@ class WorkerState:
         lanes = self.lanes
         places: list[TaskId] = []
         for order in event.tasks:
-            task = order.task
+            task: Any = order[0]  # an id as the object it is, which compiled code need not make anew
             job = jobs.get(task)
             if job is None:
                 job = jobs[task] = Job(task)
-            kind = kinds.get(order.prefix)
+            prefix = order[3]
+            kind = kinds.get(prefix)
             if kind is None:
-                kind = kinds[order.prefix] = Kind()
+                kind = kinds[prefix] = Kind()
             job.take(order, kind)
             waiting = 0
-            for i in order.inputs:
+            inputs: Any = job.inputs
+            for i in inputs:
                 dep = jobs.get(i)
                 if dep is None:
                     dep = jobs[i] = Job(i)
@@ -114,8 +120,9 @@ class WorkerState:
                         dep.dependents.append(job)
                     else:
                         dep.dependents = [job]
-            if order.holders:
-                self.fetcher.want(order.holders, jobs)
+            holders = order[9]
+            if holders:
+                self.fetcher.want(holders, jobs)
             job.waiting = waiting
             if waiting:
                 job.phase = _WAITING
@@ -280,7 +287,8 @@ class WorkerState:
         jobs = self.jobs
         in_batch = batch.jobs
         lanes = self.lanes
-        for task, _, start, stop, nbytes, _ in event.done:
+        outcomes: Sequence[tuple[Any, Any, float, float, int, Any]] = event.done
+        for task, _, start, stop, nbytes, _ in outcomes:
             job = in_batch.pop(task)
             if job.phase is not _QUEUED:
                 if task not in jobs:  # cancelled while it ran, and not ordered anew
@@ -290,7 +298,7 @@ class WorkerState:
             kind = job.kind
             seconds = kind.seconds
             if seconds < 0.0:
-                kind.seconds, kind.nbytes = stop - start, nbytes
+                kind.seconds, kind.nbytes = stop - start, float(nbytes)
             else:
                 kind.seconds = seconds + 0.2 * (stop - start - seconds)
                 kind.nbytes += 0.2 * (nbytes - kind.nbytes)
@@ -301,7 +309,7 @@ class WorkerState:
                     if not d.waiting and d.phase is _WAITING:
                         d.phase = _READY
                         lanes[d.executor].ready.push(d)
-                job.dependents = ()
+                job.dependents = NOBODY
             if job.inputs:
                 self._read(job, drop, untold)
 
@@ -311,8 +319,10 @@ class WorkerState:
         ``untold`` gets what a slot dropped that was to stay after all, so that others may be waiting for it.
         """
         jobs = self.jobs
-        dropped = job.drops if len(job.drops) < 4 else frozenset(job.drops)
-        for i in job.inputs:
+        inputs: Any = job.inputs
+        drops: Any = job.drops
+        dropped = drops if len(drops) < 4 else frozenset(drops)
+        for i in inputs:
             dep = jobs.get(i)
             if dep is None:
                 continue
@@ -329,15 +339,7 @@ class WorkerState:
 
     def _lose(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Results that were taken to be here are not: their readers cannot run here."""
-        places = {task: Job(task) for task in lost}
-        for job in self.jobs.values():
-            if job.phase is _WAITING or job.phase is _READY:
-                for i in places.keys() & set(job.inputs):
-                    # A reader that is in a batch comes back from it, and then is met here again.
-                    places[i].dependents = [*places[i].dependents, job]
-                    job.waiting += 1
-                    job.phase = _WAITING
-        self.jobs.update(places)
+        self.jobs.update(places := places_for(lost, self.jobs))
         self._put_down(lost, out)
         for task, place in places.items():
             if self.jobs.get(task) is place and not place.dependents:
@@ -362,7 +364,7 @@ class WorkerState:
                 if not d.waiting and d.phase is _WAITING:
                     d.phase = _READY
                     self.lanes[d.executor].ready.push(d)
-            job.dependents = ()
+            job.dependents = NOBODY
         lost = self.fetcher.came(event)
         if drop:
             out.append(Drop(drop))
@@ -391,7 +393,7 @@ class WorkerState:
             job.phase = _ABSENT
         self._leave_inputs(readers.values())
         for job in readers.values():
-            job.inputs = ()
+            job.inputs = NOTHING
             if not job.dependents:
                 self.jobs.pop(job.id, None)
         if readers:

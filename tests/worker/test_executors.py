@@ -12,7 +12,8 @@ import pytest
 import hetsched
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.worker.current import RunningBatch, current_batch
-from hetsched.worker.executors import SLICE_SECONDS, Executor, Failure
+from hetsched.worker.executors import Executor
+from hetsched.worker.running import SLICE_SECONDS, Failure
 from hetsched.worker.sizes import Measure
 
 pytestmark = pytest.mark.filterwarnings("ignore:no GPU was found:UserWarning")
