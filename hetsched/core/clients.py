@@ -24,7 +24,7 @@ _MEMORY: Final = Phase.MEMORY
 class Clients:
     """The half of the scheduler that deals with graphs. ``replan`` plans some of them anew."""
 
-    __slots__ = ("_dispatch", "_outbox", "_replan", "_state", "_waits")
+    __slots__ = ("_dispatch", "_outbox", "_refused", "_replan", "_state", "_waits")
 
     def __init__(
         self,
@@ -39,15 +39,26 @@ class Clients:
         self._outbox = outbox
         self._replan = replan
         self._waits = waits
+        self._refused: dict[tuple[ClientId, int], KeysFailed] = {}
+        """Graphs that were not taken in, until their clients let go of them."""
+
+    def gone(self, client: ClientId, now: float) -> None:
+        """Forget a client and all its graphs."""
+        for number in [n for c, n in [*self._state.graphs, *self._refused] if c == client]:
+            self.left(client, number, now)
 
     def submitted(self, event: GraphSubmitted, now: float) -> None:
         """Take a graph in, or refuse it. Raises ProtocolError, with nothing changed."""
         state = self._state
         if (event.client, event.graph) in state.graphs:
             raise ProtocolError(f"client {event.client!r} has a graph {event.graph} already")
+        for number, _ in event.externals:
+            if (known := self._refused.get((event.client, number))) is not None:
+                self._turn_away(known._replace(graph=event.graph, failed=list(event.wanted), root=-1))
+                return
         graph = build_graph(state, event, now)
         if (refused := self._refuse(graph)) is not None:
-            self._outbox.tell(refused)
+            self._turn_away(refused)
             return
         link_externals(graph)
         state.next_id += graph.total
@@ -59,6 +70,8 @@ class Clients:
     def extended(self, event: GraphExtended, now: float) -> None:
         """Take more of a graph in. Raises ProtocolError, with nothing changed."""
         graph = self._state.graphs.get((event.client, event.graph))
+        if (refused := self._refused.get((event.client, event.graph))) is not None and event.wanted:
+            self._outbox.tell(refused._replace(failed=list(event.wanted)))
         if graph is None or graph.left:
             return  # it was given up, or refused, while this was on its way
         was_open = graph.open
@@ -93,6 +106,11 @@ class Clients:
         if failed:
             self._replan("an input had failed", now, [graph])
 
+    def _turn_away(self, refused: KeysFailed) -> None:
+        """Tell a client that a graph is refused, and remember it: more of it, or graphs that read it, may come."""
+        self._refused[refused.client, refused.graph] = refused
+        self._outbox.tell(refused)
+
     def _refuse(self, graph: Graph) -> KeysFailed | None:
         """Tell a client at once what can never run; where workers are waited for, only what no wait would help."""
         workers = self._state.capacities()
@@ -112,8 +130,9 @@ class Clients:
         """Note that a client does not want some results any more."""
         graph = self._state.graphs.get((event.client, event.graph))
         if graph is None:
+            self._refused.pop((event.client, event.graph), None)
             return
-        if not graph.wanted.keys() - set(event.positions):
+        if not graph.open and not graph.wanted.keys() - set(event.positions):
             self.left(event.client, event.graph, now)
             return
         unwanted = [graph.tasks[position] for position in event.positions if position in graph.wanted]
@@ -138,6 +157,7 @@ class Clients:
         """Forget a graph and all that was made or planned for it, but for what other graphs need of it."""
         graph = self._state.graphs.get((client, number))
         if graph is None:
+            self._refused.pop((client, number), None)
             return
         if graph.readers:
             graph.left = True

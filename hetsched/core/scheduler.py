@@ -94,8 +94,7 @@ class Scheduler:
             case ReplicasAdded():
                 self._replicas_added(event.worker, event.tasks)
             case ClientLeft():
-                for client, number in [g for g in self.state.graphs if g[0] == event.client]:
-                    self._clients.left(client, number, now)
+                self._clients.gone(event.client, now)
             case _:
                 assert_never(event)
         if self.state.ready:

@@ -157,7 +157,7 @@ class Server:
         finally:
             self._leave(link, link.why or why or "the server ends")
             with trio.CancelScope(shield=True):
-                await link.close(link.why or why)
+                await link.close(link.why or why or "the scheduler ends")
 
     def _leave(self, link: Link, why: str) -> None:
         log.info("%s %s is gone: %s", link.channel.peer.role, link.name, why)

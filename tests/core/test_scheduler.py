@@ -10,9 +10,11 @@ from hetsched.core.events import (
     CapacityChanged,
     ClientLeft,
     GraphCancelled,
+    GraphExtended,
     GraphReleased,
     GraphSubmitted,
     InputsMissing,
+    KeysReleased,
     ReplicasAdded,
     TasksFailed,
     TasksFinished,
@@ -583,3 +585,32 @@ def test_messages_of_workers_that_are_gone_are_passed_over() -> None:
     ]:
         assert b(event) == []
     assert snapshot(b.scheduler) == before
+
+
+# Graphs that are refused
+
+
+def test_what_reads_a_refused_graph_is_refused_too_and_so_is_what_comes_of_it_later() -> None:
+    s = Scheduler()
+    s.handle(WorkerJoined("a", Capacity({"cpu": 1}, python="3.12")), 0)
+    lost = [TaskSpec("f", len, annotations={"python": "3.1"}), TaskSpec("g", len)]
+    (refused,) = s.handle(GraphSubmitted("c", 1, lost[:1], [0], total=2), 1)
+    assert (refused.graph, refused.failed, refused.root) == (1, [0], 0)
+    assert "Python 3.1, and the workers run Python 3.12" in str(refused.error)
+    assert s.handle(GraphExtended("c", 1, lost[1:], [1]), 2) == [refused._replace(failed=[1])]
+    reader = GraphSubmitted("c", 2, [TaskSpec("h", len, dependencies=[-1])], [0], externals=[(1, 0)])
+    assert s.handle(reader, 3) == [refused._replace(graph=2, failed=[0], root=-1)]
+    assert s.handle(KeysReleased("c", 1, [0, 1]), 4) == []
+    with pytest.raises(ProtocolError, match="this client does not hold it"):
+        s.handle(reader._replace(graph=3), 5)
+    assert s.handle(ClientLeft("c"), 6) == []
+    check(s.state)
+
+
+def test_letting_go_of_all_that_has_come_does_not_end_a_graph_of_which_more_is_to_come() -> None:
+    s = Scheduler()
+    s.handle(GraphSubmitted("c", 1, [TaskSpec("x", len)], [0], total=2), 0)
+    assert s.handle(KeysReleased("c", 1, [0]), 1) == []
+    s.handle(GraphExtended("c", 1, [TaskSpec("y", len, dependencies=[0])], [1]), 2)
+    (graph,) = s.state.graphs.values()
+    assert [ts.phase.name for ts in graph.tasks] == ["READY", "WAITING"]
