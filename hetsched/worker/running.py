@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import perf_counter
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
 from hetsched.errors import TaskCancelled
@@ -17,7 +17,7 @@ from .context import InContext
 from .current import RunningBatch
 from .sizes import FIXED
 
-__all__ = ["SLICE_SECONDS", "Failure", "Report", "in_child", "run_tasks"]
+__all__ = ["SLICE_SECONDS", "Failure", "Report", "Sizer", "in_child", "run_tasks"]
 
 SLICE_SECONDS = 0.005
 """A batch that lasts longer than this hands its remaining tasks back, whatever was expected of them."""
@@ -31,6 +31,10 @@ class Failure(NamedTuple):
     thread: str
 
 
+Sizer: TypeAlias = "Callable[[Any], tuple[int, int]]"
+"""Gives the bytes of a value, and those of them that are on a device."""
+
+
 class Report(NamedTuple):
     """What came of a batch."""
 
@@ -42,19 +46,12 @@ class Report(NamedTuple):
 
 
 def run_tasks(  # noqa: C901 - hot
-    batch: RunningBatch,
-    report: Report,
-    store: dict[TaskId, Any],
-    measure: Callable[[Any], tuple[int, int]],
-    child: ChildProcess | None,
+    batch: RunningBatch, report: Report, store: dict[TaskId, Any], measure: Sizer, child: ChildProcess | None
 ) -> None:
     """Run what is left of a batch, in this thread or a child process, and note down what came of it."""
     fixed = FIXED
-    items = batch.items
-    stopped = batch.stopped
-    done = report.done
+    items, stopped, done = batch.items, batch.stopped, report.done
     inputs: list[Any] = []
-    value: Any = None
     keep: set[TaskId] = set()
     start: Any = perf_counter()
     deadline: float = start + SLICE_SECONDS
@@ -66,14 +63,13 @@ def run_tasks(  # noqa: C901 - hot
             break
         task, attempt, spec, needs, drops = item
         batch.task = task
+        runs = not stopped or task not in stopped
         try:
             inputs = [store[i] for i in needs] if needs else []
         except KeyError:
-            report.left.append(task)
-            keep.update(needs)
             report.missing.extend(i for i in needs if i not in store)
-            continue
-        if stopped and task in stopped:
+            runs = False
+        if not runs:
             report.left.append(task)
             keep.update(needs)
             continue
@@ -86,10 +82,8 @@ def run_tasks(  # noqa: C901 - hot
                 value = spec(inputs)
         except BaseException as error:  # user code: whatever it raises is the task's outcome
             report.failed.append(_failure(batch.executor, task, attempt, error))
-            # It may run again, so what was to go after the last reader in this batch has to stay. The tasks that
-            # read its result find an input missing and are left.
-            keep.update(needs)
-            store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now
+            keep.update(needs)  # it may run again, so what was to go after its last reader here has to stay
+            store.pop(task, None)  # of an earlier attempt: its readers shall find an input missing, and are left
         else:
             try:
                 nbytes = fixed[type(value)]
@@ -103,8 +97,7 @@ def run_tasks(  # noqa: C901 - hot
                     if i not in keep:
                         store.pop(i, None)
             value = None
-            if needs:
-                inputs = []
+            inputs = []
             stop: Any = perf_counter()
             done.append((task, attempt, start, stop, nbytes, cuda_nbytes))
             start = stop
