@@ -39,8 +39,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     got = Collected()
     tasks = state.tasks
     finished: list[TaskState] = []
-    assigned = worker.assigned
-    alone = worker.alone
+    assigned, alone = worker.assigned, worker.alone
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
     count = total = nbytes_held = of_needs = 0

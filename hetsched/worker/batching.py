@@ -15,7 +15,7 @@ from typing import Any, Final
 from hetsched.core.types import TaskId
 
 from .instructions import Item
-from .jobs import NOTHING, Batch, Job, JobPhase, Lane, ReadyQueue
+from .jobs import NOTHING, QUEUED, WAITING, Batch, Job, Lane, ReadyQueue
 
 __all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "fullest", "items_of", "pick"]
 
@@ -27,9 +27,6 @@ BATCH_BYTES: Final = 100_000.0
 
 BATCH_TASKS: Final = 512
 """The most tasks a batch may hold."""
-
-_QUEUED: Final = JobPhase.QUEUED
-_WAITING: Final = JobPhase.WAITING
 
 
 def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
@@ -62,7 +59,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     soon: list[Job] = []
     queued = ready.first() if share else None
     while True:
-        job.phase = _QUEUED
+        job.phase = QUEUED
         jobs.append(job)
         seconds = job.kind.seconds
         budget -= seconds
@@ -72,7 +69,7 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
         for d in reversed(job.dependents):
             if d.waiting > 1 and (waiting := left.get(d, d.waiting) - 1):
                 left[d] = waiting
-            elif d.phase is _WAITING and d.executor == executor and d.level == level and d.resources == resources:
+            elif d.phase is WAITING and d.executor == executor and d.level == level and d.resources == resources:
                 soon.append(d)
         if soon and (queued is None or level <= queued.level):
             job = soon[-1]

@@ -12,7 +12,22 @@ from hetsched.core.commands import RunTask
 from hetsched.core.needs import level_of
 from hetsched.core.types import TaskId
 
-__all__ = ["NOBODY", "NOTHING", "Batch", "Job", "JobPhase", "Kind", "Lane", "ReadyQueue"]
+__all__ = [
+    "ABSENT",
+    "CANCELLED",
+    "HELD",
+    "NOBODY",
+    "NOTHING",
+    "QUEUED",
+    "READY",
+    "WAITING",
+    "Batch",
+    "Job",
+    "JobPhase",
+    "Kind",
+    "Lane",
+    "ReadyQueue",
+]
 
 
 class JobPhase(IntEnum):
@@ -32,7 +47,12 @@ class JobPhase(IntEnum):
     """In a batch, and nobody wants it any more."""
 
 
-_READY: Final = JobPhase.READY
+ABSENT: Final = JobPhase.ABSENT
+WAITING: Final = JobPhase.WAITING
+READY: Final = JobPhase.READY
+QUEUED: Final = JobPhase.QUEUED
+HELD: Final = JobPhase.HELD
+CANCELLED: Final = JobPhase.CANCELLED
 
 
 class Kind:
@@ -55,7 +75,7 @@ class Job:
 
     def __init__(self, task: TaskId) -> None:
         self.id = task
-        self.phase = JobPhase.ABSENT
+        self.phase = ABSENT
         self.dependents: list[Job] = NOBODY
         self.inputs: list[TaskId] = NOTHING
         self.drops: list[TaskId] = NOTHING
@@ -97,12 +117,12 @@ class _Level:
         stack, line, heap = self.stack, self.line, self.heap
         while stack:
             job = stack[-1]
-            if job.phase is _READY:
+            if job.phase is READY:
                 return job
             stack.pop()
-        while self.gone < len(line) and line[self.gone].phase is not _READY:
+        while self.gone < len(line) and line[self.gone].phase is not READY:
             self.leave()
-        while heap and heap[0][2].phase is not _READY:
+        while heap and heap[0][2].phase is not READY:
             heappop(heap)
         first = line[self.gone] if self.gone < len(line) else None
         if heap and (first is None or heap[0][0] < first.rank):

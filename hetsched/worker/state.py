@@ -27,17 +27,11 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
-from .jobs import NOBODY, NOTHING, Batch, Job, JobPhase, Kind, Lane
+from .jobs import ABSENT, CANCELLED, HELD, NOBODY, NOTHING, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
 
 __all__ = ["WorkerState"]
 
-_ABSENT: Final = JobPhase.ABSENT
-_WAITING: Final = JobPhase.WAITING
-_READY: Final = JobPhase.READY
-_QUEUED: Final = JobPhase.QUEUED
-_HELD: Final = JobPhase.HELD
-_CANCELLED: Final = JobPhase.CANCELLED
-_ORDERED: Final = (_WAITING, _READY, _QUEUED)
+_ORDERED: Final = (WAITING, READY, QUEUED)
 
 
 class WorkerState:
@@ -100,10 +94,9 @@ class WorkerState:
             job = jobs.get(task)
             if job is None:
                 job = jobs[task] = Job(task)
-            prefix = order[3]
-            kind = kinds.get(prefix)
+            kind = kinds.get(order[3])
             if kind is None:
-                kind = kinds[prefix] = Kind()
+                kind = kinds[order.prefix] = Kind()
             job.take(order, kind)
             waiting = 0
             inputs: Any = job.inputs
@@ -112,7 +105,7 @@ class WorkerState:
                 if dep is None:
                     dep = jobs[i] = Job(i)
                     places.append(i)
-                if dep.phase is _HELD:
+                if dep.phase is HELD:
                     dep.uses = 0  # its readers were counted before this one: the scheduler says when it goes
                 else:
                     waiting += 1
@@ -120,17 +113,14 @@ class WorkerState:
                         dep.dependents.append(job)
                     else:
                         dep.dependents = [job]
-            holders = order[9]
-            if holders:
-                self.fetcher.want(holders, jobs)
+            if order[9]:
+                self.fetcher.want(order[9], jobs)
             job.waiting = waiting
-            if waiting:
-                job.phase = _WAITING
-            else:
-                job.phase = _READY
+            job.phase = WAITING if waiting else READY
+            if not waiting:
                 lanes[job.executor].ready.add(job)
         # The scheduler takes them to be here, and they were dropped in the meantime.
-        lost = [i for i in places if jobs[i].phase is _ABSENT and not self.fetcher.expects(i)]
+        lost = [i for i in places if jobs[i].phase is ABSENT and not self.fetcher.expects(i)]
         if lost:
             self._put_down(lost, out)
 
@@ -145,14 +135,14 @@ class WorkerState:
             if job is None:
                 continue
             gone.append(job)
-            if not (done and job.phase is _HELD):
+            if not (done and job.phase is HELD):
                 undone.append(job)
-            if job.phase is _QUEUED:
+            if job.phase is QUEUED:
                 stopped.append(task)
             dropped.append(task)  # also what an earlier attempt may have left
-            job.phase = _CANCELLED
+            job.phase = CANCELLED
         for job in gone:
-            readers = [d for d in job.dependents if d.phase is _WAITING]
+            readers = [d for d in job.dependents if d.phase is WAITING]
             if readers:
                 # They stay, and may be ordered a new maker, so its place is kept.
                 place = self.jobs[job.id] = Job(job.id)
@@ -171,10 +161,10 @@ class WorkerState:
                 continue
             # Whether and where its readers will run is open again, so from now on the scheduler says when it goes.
             dep.uses = 0
-            if dep.phase is _HELD:
+            if dep.phase is HELD:
                 continue
             dep.dependents = [d for d in dep.dependents if d.phase in _ORDERED]
-            if dep.phase is _ABSENT and not dep.dependents:
+            if dep.phase is ABSENT and not dep.dependents:
                 del self.jobs[i]
                 self.fetcher.give_up(i)
 
@@ -223,13 +213,13 @@ class WorkerState:
         """Tasks of a batch that were not run go back to wait for a slot or an input."""
         for task in tasks:
             job = batch.jobs.pop(task, None)
-            if job is None or job.phase is not _QUEUED:
+            if job is None or job.phase is not QUEUED:
                 continue
             if job.waiting:
-                job.phase = _WAITING
+                job.phase = WAITING
             else:
                 batch.independent -= 1
-                job.phase = _READY
+                job.phase = READY
                 self.lanes[job.executor].ready.push(job)
 
     def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
@@ -265,11 +255,11 @@ class WorkerState:
         failed = []
         for failure in event.failed:
             job = batch.jobs.pop(failure[0])
-            if job.phase is _CANCELLED:
+            if job.phase is CANCELLED:
                 continue
             failed.append(failure)
             drop.append(job.id)  # what an earlier attempt may have left
-            job.phase = _ABSENT
+            job.phase = ABSENT
             if not job.dependents:
                 del self.jobs[job.id]
         lost = {**missed(batch, event, self.jobs), **dict.fromkeys(untold)}
@@ -290,11 +280,11 @@ class WorkerState:
         outcomes: Sequence[tuple[Any, Any, float, float, int, Any]] = event.done
         for task, _, start, stop, nbytes, _ in outcomes:
             job = in_batch.pop(task)
-            if job.phase is not _QUEUED:
+            if job.phase is not QUEUED:
                 if task not in jobs:  # cancelled while it ran, and not ordered anew
                     drop.append(task)
                 continue
-            job.phase = _HELD
+            job.phase = HELD
             kind = job.kind
             seconds = kind.seconds
             if seconds < 0.0:
@@ -306,8 +296,8 @@ class WorkerState:
             if dependents:
                 for d in reversed(dependents):  # by rank, so that the first is on top of the stack
                     d.waiting -= 1
-                    if not d.waiting and d.phase is _WAITING:
-                        d.phase = _READY
+                    if not d.waiting and d.phase is WAITING:
+                        d.phase = READY
                         lanes[d.executor].ready.push(d)
                 job.dependents = NOBODY
             if job.inputs:
@@ -332,14 +322,15 @@ class WorkerState:
                     del jobs[i]
                     if i not in dropped:
                         drop.append(i)
-            elif i in dropped and dep.phase is _HELD:
+            elif i in dropped and dep.phase is HELD:
                 del jobs[i]
                 drop.append(i)
                 untold.append(i)
 
     def _lose(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Results that were taken to be here are not: their readers cannot run here."""
-        self.jobs.update(places := places_for(lost, self.jobs))
+        places = places_for(lost, self.jobs)
+        self.jobs.update(places)
         self._put_down(lost, out)
         for task, place in places.items():
             if self.jobs.get(task) is place and not place.dependents:
@@ -355,14 +346,14 @@ class WorkerState:
             if job is None:
                 drop.append(task)
                 continue
-            if job.phase is not _ABSENT:
+            if job.phase is not ABSENT:
                 continue  # it is being made here after all, and the copy is as good as what will be
             came.append(task)
-            job.phase = _HELD
+            job.phase = HELD
             for d in job.dependents:
                 d.waiting -= 1
-                if not d.waiting and d.phase is _WAITING:
-                    d.phase = _READY
+                if not d.waiting and d.phase is WAITING:
+                    d.phase = READY
                     self.lanes[d.executor].ready.push(d)
             job.dependents = NOBODY
         lost = self.fetcher.came(event)
@@ -386,11 +377,11 @@ class WorkerState:
             place = self.jobs.get(task)
             if place is None:
                 continue
-            readers.update((d.id, d) for d in place.dependents if d.phase is _WAITING)
-            if not place.dependents and place.phase is _ABSENT:
+            readers.update((d.id, d) for d in place.dependents if d.phase is WAITING)
+            if not place.dependents and place.phase is ABSENT:
                 del self.jobs[task]  # it was to be copied
         for job in readers.values():
-            job.phase = _ABSENT
+            job.phase = ABSENT
         self._leave_inputs(readers.values())
         for job in readers.values():
             job.inputs = NOTHING
