@@ -30,7 +30,7 @@ def test_it_starts_and_leaves_nothing_behind():
         processes = [psutil.Process(pid) for pid in (cluster.scheduler_pid, *cluster.workers.values())]
         with Client(cluster) as client:
             assert client.gather(client.map(lambda x: x + 1, range(100))) == list(range(1, 101))
-            pids = {client.submit(os.getpid, workers=[name], pure=False).result() for name in cluster.workers}
+            pids = {client.submit(os.getpid, workers=[name]).result() for name in cluster.workers}
         assert pids == set(cluster.workers.values())
         assert repr(cluster) == f"<LocalCluster {cluster.address}, 2 workers>"
         assert "serves the scheduler" in cluster.log("worker-0")
@@ -69,14 +69,16 @@ def test_workers_come_and_go():
 def test_a_frozen_worker_is_missed():
     with LocalCluster(2, 1, silence=0.5) as cluster, Client(cluster) as client:
         cluster.kill_worker("worker-0", signal.SIGSTOP)
-        assert client.submit(os.getpid, workers=["worker-0"], allow_other_workers=True).result() == cluster.workers["worker-1"]
+        futures = client.map(lambda x: x + 1, range(20))
+        assert client.gather(futures) == list(range(1, 21))
+        assert "worker worker-0 is gone: nothing was heard of it for 0.5 s" in cluster.log()
 
 
 def test_a_worker_that_died_is_started_anew():
     with LocalCluster(1, 1) as cluster, Client(cluster) as client:
-        first = client.submit(os.getpid, pure=False).result()
+        first = client.submit(os.getpid).result()
         os.kill(first, signal.SIGKILL)
-        second = client.submit(os.getpid, pure=False).result()
+        second = client.submit(os.getpid).result()
         assert second != first
         assert cluster.workers == {"worker-0": second}
 

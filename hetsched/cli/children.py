@@ -107,6 +107,7 @@ class Child:
         self._stop.set()
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
+        self.signal(signal.SIGCONT)  # it may be stopped, and could not hear
 
     def signal(self, number: int) -> None:
         """Send it a signal. After one that is to end it, it is not started anew."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle as pickling
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from hetsched.errors import ProtocolError
@@ -99,9 +100,7 @@ def _memoryview(obj: memoryview, pickle: int, devices: tuple[str, ...]) -> _Seri
     return ("memoryview", *parts), [data]
 
 
-def _array(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
-    from .arrays import split_array
-
+def _array(split_array: Callable[[Any], Any], obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
     split = split_array(obj)
     if split is None:
         return _pickle(obj, pickle, devices)
@@ -164,10 +163,10 @@ def _numpys(kind: type) -> _Family | None:
     """The family of one of numpy's types. They come in with the first one, so that numpy is not loaded for nothing."""
     if type.__getattribute__(kind, "__module__") != "numpy":  # a metaclass may answer anything
         return None
-    from .arrays import SCALARS
+    from .arrays import SCALARS, split_array
 
     _FAMILIES.update(dict.fromkeys(SCALARS, _scalar))
-    _FAMILIES[sys.modules["numpy"].ndarray] = _array
+    _FAMILIES[sys.modules["numpy"].ndarray] = partial(_array, split_array)
     return _FAMILIES.get(kind)
 
 

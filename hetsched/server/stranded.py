@@ -30,6 +30,6 @@ class Stranded:
         for needs, count in unmet.items():
             if now - self._since[needs] >= self._after and needs not in self._said:
                 self._said.add(needs)
-                tasks = "a task waits" if count == 1 else f"{count} tasks wait"
-                found.append(f"{tasks} for a worker that could run it: {needs.why_nobody(workers)}")
+                who, what = ("a task waits", "it") if count == 1 else (f"{count} tasks wait", "them")
+                found.append(f"{who} for a worker that could run {what}: {needs.why_nobody(workers)}")
         return found

@@ -29,16 +29,19 @@ def test_without_a_scheduler_it_ends_in_time():
     code, said = finish(*WORKER, "127.0.0.1:1", "--death-timeout", "100ms", "--no-nanny")
     assert code == 1
     assert re.fullmatch(
-        r"hetsched-worker: no scheduler could be served for 0.1 s: cannot connect to tcp://127.0.0.1:1: .*refused\n", said
+        r"hetsched-worker: no scheduler could be served for 0.1 s: cannot connect to tcp://127.0.0.1:1: .*refused\n",
+        said,
     )
 
 
 def test_it_waits_for_the_scheduler_file(tmp_path):
     file = str(tmp_path / "scheduler.json")
-    with running(*WORKER, "--scheduler-file", file, "--no-nanny", "--name", "early") as worker:
-        with running(*SCHEDULER, "--port", "0", "--scheduler-file", file) as scheduler:
-            address = ready_address(scheduler)
-            assert f"serves the scheduler at {address}" in until(worker, "early at")
+    with (
+        running(*WORKER, "--scheduler-file", file, "--no-nanny", "--name", "early") as worker,
+        running(*SCHEDULER, "--port", "0", "--scheduler-file", file) as scheduler,
+    ):
+        address = ready_address(scheduler)
+        assert f"serves the scheduler at {address}" in until(worker, "early at")
     code, said = finish(*WORKER, "--scheduler-file", str(tmp_path / "none"), "--death-timeout", "50ms")
     assert code == 1
     assert f"no scheduler could be served for 0.05 s: the scheduler file {tmp_path / 'none'} is not there\n" in said
@@ -122,7 +125,7 @@ def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
     with running(*WORKER, scheduler.address, "--name", "w", nanny) as worker:
         until(worker, "serves the scheduler")
         with Client(scheduler.address) as client:
-            future = client.submit(lambda path: open(path).read(), go)
+            future = client.submit(lambda path: path.read_text(), go)
             with go.open("w"):
                 worker.terminate()
                 until(worker, "w leaves")
@@ -191,9 +194,9 @@ def test_dask_knows_it(tmp_path):
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: hetsched\nVersion: 0\n")
     (folder / "entry_points.txt").write_text("[dask_cli]\nhetsched = hetsched.cli.group:hetsched\n")
-    for command, word in (("scheduler", "--scheduler-file"), ("worker", "--death-timeout")):
+    for program, word in (("scheduler", "--scheduler-file"), ("worker", "--death-timeout")):
         code, said = finish(
-            sys.executable, "-m", "dask", "hetsched", command, "--help", PYTHONPATH=f"{ROOT}:{tmp_path}"
+            sys.executable, "-m", "dask", "hetsched", program, "--help", PYTHONPATH=f"{ROOT}:{tmp_path}"
         )
         assert code == 0, said
         assert word in said

@@ -16,7 +16,8 @@ def test_what_nobody_can_run_is_said_once():
     scheduler.handle(GraphSubmitted("c", 1, tasks, [0, 1, 2]), 0)
     stranded = Stranded(after=5)
     looks = [stranded.look(scheduler.state, now) for now in (0.0, 4.9, 5.0, 6.0)]
-    said = "2 tasks wait for a worker that could run it: workers that satisfy executor 'cpu': 1 of 1; resource TPU=1: 0 of 1"
+    workers = "workers that satisfy executor 'cpu': 1 of 1; resource TPU=1: 0 of 1"
+    said = f"2 tasks wait for a worker that could run them: {workers}"
     assert looks == [[], [], [said], []]
     scheduler.handle(WorkerJoined("tpu", Capacity({"cpu": 1}, {"TPU": 1})), 7)
     assert stranded.look(scheduler.state, 7.0) == []
