@@ -58,7 +58,7 @@ class Keys:
         if number is not None and number != _PENDING:
             return number
         raw = self._graph.get(key, _UNKNOWN)
-        if type(raw) is tuple and raw and callable(raw[0]):
+        if type(raw) is Task or (type(raw) is tuple and raw and callable(raw[0])):
             number = self.numbers[key] = self.add(key, raw)
             return number
         return self._follow(key)

@@ -179,25 +179,26 @@ class Reader:
         ref = deps[number] = _REFS[count] if count < 64 else Ref(count)
         return ref
 
-    def _read_node(self, node: Task) -> None:  # noqa: C901 - hot
+    def _read_node(self, node: Task) -> None:
         """Read a task node; one with nodes for arguments goes to the builder, one that holds a graph is planned."""
         if node.func is _execute_subgraph:
             return self._read_subgraph(node)
-        if type(node).__call__ is not Task.__call__:
+        if type(node) is not Task and type(node).__call__ is not Task.__call__:
             return self._read_own(node)
         args = node.args
         if len(args) == 1 and type(args[0]) is List:
             return self._read_nested(node, False, {})
         deps: dict[int, Ref] = {}
         given: list[Any] = []
+        refs = 0
         kwargs = node.kwargs
-        for arg in (*args, *kwargs.values()) if kwargs else args:
+        every: tuple[Any, ...] = (*args, *kwargs.values()) if kwargs else tuple(args)
+        for arg in every:
             kind = type(arg)
-            if kind is TaskRef:
-                given.append(self._reference(arg.key, deps))
-                continue
-            if kind is Alias:
-                given.append(self._reference(arg.target, deps))
+            if kind is TaskRef or kind is Alias:
+                ref = self._reference(arg.key if kind is TaskRef else arg.target, deps)
+                refs += type(ref) is Ref
+                given.append(ref)
                 continue
             if kind is DataNode:
                 arg = arg.value
@@ -211,7 +212,7 @@ class Reader:
         if kwargs:
             named = dict(zip(kwargs, given[len(args) :], strict=True))
             del given[len(args) :]
-        self._put(node.func, given, named, deps, sum(type(arg) is Ref for arg in given))
+        self._put(node.func, given, named, deps, refs)
         return None
 
     def _read_own(self, node: Task) -> None:
