@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from hetsched.errors import NoWorkerError, ProtocolError
@@ -85,7 +85,7 @@ class Clients:
         for ts in before:
             ts.users -= 1  # no more readers than are known now
         self._start(graph, tasks, now)
-        self._drop_idle(graph, before, "all its readers have come", now)
+        self.drop_idle(before, "all its readers have come", now)
 
     def _start(self, graph: Graph, tasks: list[TaskState], now: float) -> None:
         """Queue what can run of new tasks; fail what needs a result that cannot be had."""
@@ -94,7 +94,8 @@ class Clients:
             bad = next((d for d in ts.dependencies if d.phase is Phase.FAILED or d in failed), None)
             if bad is not None:
                 failed[ts] = None
-                graph.failure = graph.failure or bad.graph.failure
+                if graph.failure is None and bad.graph.failure is not None:
+                    graph.failure = bad.graph.failure._replace(root=-1)  # it is in another graph
         if failed:
             self._state.move(list(failed), Phase.FAILED, "an input had failed", now)
             known = graph.failure
@@ -135,7 +136,7 @@ class Clients:
         if not graph.open and not graph.wanted.keys() - set(event.positions):
             self.left(event.client, event.graph, now)
             return
-        unwanted = [graph.tasks[position] for position in event.positions if position in graph.wanted]
+        unwanted = [graph.tasks[p] for p in dict.fromkeys(event.positions) if p in graph.wanted]
         self._unwant(graph, unwanted, now)
 
     def _unwant(self, graph: Graph, tasks: list[TaskState], now: float) -> None:
@@ -144,14 +145,15 @@ class Clients:
             ts.wanted = False
             ts.users -= 1
             del graph.wanted[ts.id - graph.base]
-        self._drop_idle(graph, tasks, "its client wants it no more", now)
+        self.drop_idle(tasks, "its client wants it no more", now)
 
-    def _drop_idle(self, graph: Graph, tasks: list[TaskState], cause: str, now: float) -> None:
+    def drop_idle(self, tasks: Iterable[TaskState], cause: str, now: float) -> None:
         """Release those that have no user left; those that are to run, perhaps again, need not."""
         idle = [ts for ts in tasks if not ts.users]
         self._outbox.release([ts for ts in idle if ts.phase is _MEMORY], now)
-        if any(ts.phase in LIVE for ts in idle):
-            self._replan(cause, now, [graph])
+        unneeded = {ts.graph: None for ts in idle if ts.phase in LIVE}
+        if unneeded:
+            self._replan(cause, now, list(unneeded))
 
     def left(self, client: ClientId, number: int, now: float) -> None:
         """Forget a graph and all that was made or planned for it, but for what other graphs need of it."""
@@ -160,14 +162,32 @@ class Clients:
             self._refused.pop((client, number), None)
             return
         if graph.readers:
-            graph.left = True
-            graph.total = len(graph.tasks)
-            self._unwant(graph, [graph.tasks[position] for position in graph.wanted], now)
-            self._replan("its client is done with it", now, [graph])
+            self._keep(graph, now)
             return
-        del self._state.graphs[client, number]
+        read: dict[TaskState, None] = {}
+        gone = [graph]
+        for graph in gone:  # it grows: what only these have read from goes as well
+            sources = list(graph.reads)
+            read |= unlink_graph(graph)
+            self._forget(graph)
+            gone += [source for source in sources if source.left and not source.readers]
+        stay = [ts for ts in read if self._state.tasks.get(ts.id) is ts]
+        self.drop_idle(stay, "a graph that read it is gone", now)
+
+    def _keep(self, graph: Graph, now: float) -> None:
+        """A client is done with a graph that others read from: have made what they need and no more."""
+        graph.left = True
+        before = graph.tasks if graph.open else []
+        graph.total = len(graph.tasks)
+        for ts in before:
+            ts.users -= 1  # no more readers than are known now
+        self._unwant(graph, [graph.tasks[position] for position in graph.wanted], now)
+        self.drop_idle(before, "its client is done with it", now)
+
+    def _forget(self, graph: Graph) -> None:
+        """Strike a graph that nobody reads from off the books, and have workers drop what is theirs of it."""
+        del self._state.graphs[graph.client, graph.number]
         tasks = self._state.tasks
-        unlink_graph(graph)
         for ts in graph.tasks:
             del tasks[ts.id]
             if ts.processing_on is not None:
@@ -182,14 +202,3 @@ class Clients:
         graph.tasks.clear()
         graph.log.clear()
         graph.failure = None
-        self._leave_sources(graph, now)
-
-    def _leave_sources(self, graph: Graph, now: float) -> None:
-        """What a graph that is gone has read from may be needed no more."""
-        sources, graph.reads = list(graph.reads), {}
-        for source in sources:
-            if source.left and not source.readers:
-                self.left(source.client, source.number, now)
-        stay = [source for source in sources if self._state.graphs.get((source.client, source.number)) is source]
-        if stay:
-            self._replan("a graph that read it is gone", now, stay)

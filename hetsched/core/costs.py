@@ -6,7 +6,7 @@ from typing import Final
 
 from .state import Estimate, TaskPrefix, TaskState, WorkerState
 
-__all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "nbytes_of", "transfer_seconds"]
+__all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "measured_duration", "nbytes_of", "transfer_seconds"]
 
 BANDWIDTH = 100e6
 """Bytes per second between two workers, until it is measured."""
@@ -37,11 +37,19 @@ def learn(prefix: TaskPrefix, executor: str, count: int, seconds: float, nbytes:
     estimate.nbytes += nbytes
 
 
-def duration_of(ts: TaskState) -> float:
-    """Seconds the task is expected to run: measured, else the person's hint, else :data:`UNKNOWN`."""
+def measured_duration(ts: TaskState) -> float | None:
+    """Seconds that tasks of this kind took so far on the task's executor, None where none has run."""
     estimate = ts.prefix.on.get(ts.needs.executor)
     if estimate is not None and estimate.count:
         return estimate.seconds / estimate.count
+    return None
+
+
+def duration_of(ts: TaskState) -> float:
+    """Seconds the task is expected to run: measured, else the person's hint, else :data:`UNKNOWN`."""
+    measured = measured_duration(ts)
+    if measured is not None:
+        return measured
     hint = ts.annotations.get("duration")
     return float(hint) if isinstance(hint, int | float) else UNKNOWN
 

@@ -22,6 +22,7 @@ __all__ = [
     "ResultsMissing",
     "TasksFailed",
     "TasksFinished",
+    "TasksStranded",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -158,6 +159,13 @@ class ReplicasAdded(NamedTuple):
     tasks: Sequence[TaskId]
 
 
+class TasksStranded(NamedTuple):
+    """No worker could run these tasks for so many seconds, and they are to wait no longer."""
+
+    tasks: Sequence[TaskId]
+    seconds: float
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -175,4 +183,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded

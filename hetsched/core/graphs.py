@@ -13,15 +13,21 @@ from .needs import Needs, rank_of
 from .state import LIVE, Graph, Phase, State, TaskPrefix, TaskState
 from .types import ClientId, Key, TaskSpec, prefix_of
 
-__all__ = ["build_graph", "extend_graph", "link_externals", "unlink_graph"]
+__all__ = ["MOST_TASKS", "build_graph", "extend_graph", "link_externals", "unlink_graph"]
+
+MOST_TASKS = 1 << 30
+"""The most tasks a graph may have: it is given that many ids at once, and they have to fit into messages."""
 
 
 def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
     """Make the states of a graph's tasks, WAITING and linked, not yet in the state's tables.
 
-    Raises ProtocolError for a position that is out of range or not before its reader, or an external nobody wants.
+    Raises ProtocolError for a position that is out of range or not before its reader, or an external nobody wants;
+    AnnotationError for a bad annotation.
     """
     total = len(event.tasks) if event.total is None else event.total
+    if total > MOST_TASKS:
+        raise ProtocolError(f"the graph is said to have {total} tasks; {MOST_TASKS} are allowed")
     if total < len(event.tasks):
         raise ProtocolError(f"the graph is said to have {total} tasks and comes with {len(event.tasks)}")
     externals = [_external(state, event.client, number, position) for number, position in event.externals]
@@ -32,7 +38,7 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
 
 
 def extend_graph(state: State, graph: Graph, tasks: Sequence[TaskSpec], wanted: Sequence[int]) -> list[TaskState]:
-    """Make the states of a graph's next tasks; raises ProtocolError, with nothing changed, as :func:`build_graph`."""
+    """Make the states of a graph's next tasks; raises as :func:`build_graph`, with nothing changed."""
     first = len(graph.tasks)
     if first + len(tasks) > graph.total:
         raise ProtocolError(f"the graph has {graph.total} tasks and {first + len(tasks)} came")
@@ -49,15 +55,18 @@ def extend_graph(state: State, graph: Graph, tasks: Sequence[TaskSpec], wanted: 
     return graph.tasks[first:]
 
 
-def unlink_graph(graph: Graph) -> None:
-    """Have the graphs it reads from forget it."""
+def unlink_graph(graph: Graph) -> dict[TaskState, None]:
+    """Have the graphs it reads from forget it; return what it has read of them."""
     if not graph.reads:
-        return
+        return {}
     for other in graph.reads:
         del other.readers[graph]
-    for dep in {d: None for ts in graph.tasks for d in ts.dependencies if d.graph is not graph}:
+    graph.reads = {}
+    read = {d: None for ts in graph.tasks for d in ts.dependencies if d.graph is not graph}
+    for dep in read:
         dep.users -= sum(d.phase in LIVE for d in dep.dependents if d.graph is graph)
         dep.dependents = [d for d in dep.dependents if d.graph is not graph]
+    return read
 
 
 def _external(state: State, client: ClientId, number: int, position: int) -> TaskState:
@@ -79,24 +88,25 @@ def _add(
     urgency = graph.urgency
     # More tasks may come to read any result, so until the last has come each counts as having a user.
     held = len(states) + len(tasks) < graph.total
-    needs_of: dict[int, Needs] = {}
-    prefix_of_layer: dict[object, TaskPrefix] = {}
+    needs_of = _needs_of(state, tasks, lanes)
+    last: Needs | None = None
+    prefix_of_layer: dict[str, TaskPrefix] = {}
     task = base + len(states)
     for spec in tasks:
-        annotations = spec.annotations
-        needs = needs_of.get(id(annotations))
-        fresh = needs is None
-        if needs is None:
-            needs = needs_of[id(annotations)] = _needs(state, annotations, lanes)
+        needs = needs_of[id(spec.annotations)]
         key = spec.key
         layer = key[0] if type(key) is tuple and key else None
-        prefix = prefix_of_layer.get(layer) if type(layer) is str else None
-        if prefix is None:
-            prefix = prefix_of_layer[layer] = _prefix(state, key)
+        if type(layer) is str:
+            prefix = prefix_of_layer.get(layer)
+            if prefix is None:
+                prefix = prefix_of_layer[layer] = _prefix(state, key)
+        else:
+            prefix = _prefix(state, key)  # a key that came over the wire need not be one that can be hashed
         rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
-        if fresh:
+        if needs is not last:
             graph.needs.setdefault(needs, ts)
+            last = needs
         if spec.dependencies:
             _link(ts, states, task - base, externals)
         ts.users += held
@@ -140,7 +150,10 @@ def link_externals(graph: Graph) -> None:
         for dep in ts.dependencies:
             if dep.graph is graph:
                 continue
-            dep.dependents = [*dep.dependents, ts]
+            if dep.dependents:
+                dep.dependents.append(ts)
+            else:
+                dep.dependents = [ts]
             dep.users += 1
             dep.forgets = False
             graph.reads[dep.graph] = None
@@ -150,6 +163,16 @@ def link_externals(graph: Graph) -> None:
                 ts.unplaced -= 1
             elif dep.phase is Phase.ASSIGNED:
                 ts.unplaced -= 1
+
+
+def _needs_of(state: State, tasks: Sequence[TaskSpec], lanes: Mapping[str, str] | None) -> dict[int, Needs]:
+    """What tasks demand, by the identity of their annotations, which many share. Raises AnnotationError."""
+    found: dict[int, Needs] = {}
+    for spec in tasks:
+        annotations = spec.annotations
+        if id(annotations) not in found:
+            found[id(annotations)] = _needs(state, annotations, lanes)
+    return found
 
 
 def _needs(state: State, annotations: Mapping[str, Any] | None, lanes: Mapping[str, str] | None) -> Needs:

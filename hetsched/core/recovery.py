@@ -14,18 +14,18 @@ from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 __all__ = ["Replan", "forget_holders", "leave_worker", "only_on", "replan", "unassign"]
 
 
-
 class Replan:
     """What a new plan asks for: assignments to revoke, results to free (by worker), tasks that can
-    run, tasks that no longer can."""
+    run, tasks that no longer can, and those that never can since an input has failed (they come in order)."""
 
-    __slots__ = ("free", "ready", "revoke", "wait")
+    __slots__ = ("doomed", "free", "ready", "revoke", "wait")
 
     def __init__(self) -> None:
         self.revoke: dict[WorkerState, list[TaskState]] = {}
         self.free: dict[WorkerState, list[TaskState]] = {}
         self.ready: list[TaskState] = []
         self.wait: list[TaskState] = []
+        self.doomed: list[TaskState] = []
 
 
 def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerState], cause: str, now: float) -> None:
@@ -173,6 +173,8 @@ def _recount(graph: Graph, plan: Replan) -> None:
         ts.unplaced = sum(d.phase not in (Phase.MEMORY, Phase.ASSIGNED) for d in ts.dependencies)
         if ts.phase is Phase.READY and ts.waiting_on:
             back.append(ts)
+        if ts.waiting_on and any(d.phase is Phase.FAILED for d in ts.dependencies):
+            plan.doomed.append(ts)
         elif ts.phase is Phase.WAITING and not ts.waiting_on:
             plan.ready.append(ts)
     plan.wait.extend(back)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, assert_never
 
-from hetsched.errors import ProtocolError, WorkerLostError
+from hetsched.errors import NoWorkerError, ProtocolError, WorkerLostError
 
 from .clients import Clients
 from .commands import Command, KeysFailed, KeysReady
@@ -24,10 +24,12 @@ from .events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TasksStranded,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
+from .needs import Needs
 from .outbox import Outbox
 from .placement import Policy, make_policy
 from .recovery import forget_holders, leave_worker, only_on, replan, unassign
@@ -38,6 +40,7 @@ from .types import TaskId, WorkerId
 __all__ = ["Options", "Scheduler"]
 
 _WAITING: Final = Phase.WAITING
+_READY: Final = Phase.READY
 _MEMORY: Final = Phase.MEMORY
 
 
@@ -95,6 +98,8 @@ class Scheduler:
                 self._replicas_added(event.worker, event.tasks)
             case ClientLeft():
                 self._clients.gone(event.client, now)
+            case TasksStranded():
+                self._tasks_stranded(event, now)
             case _:
                 assert_never(event)
         if self.state.ready:
@@ -136,19 +141,18 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             return
-        retry: list[TaskState] = []
-        broken: dict[Graph, None] = {}
+        retry: dict[TaskState, None] = {}
+        unread: dict[TaskState, None] = {}
         for task, attempt, error, may_retry in event.failures:
             ts = self.state.tasks.get(task)
             if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
                 continue
             if may_retry and ts.retries_left > 0:
-                retry.append(ts)
+                retry[ts] = None
             else:
                 unassign(self.state, [ts], "it raised", now)
-                broken |= dict.fromkeys(self._fail(ts, error, worker, now))
-        if broken:
-            self._replan("a task failed", now, list(broken))
+                unread |= self._fail([ts], error, worker, now)
+        self._clients.drop_idle(unread, "a task failed", now)
         for ts in retry:
             if ts.processing_on is worker:
                 self._retry(ts, worker, now)
@@ -167,10 +171,16 @@ class Scheduler:
         if any(d.processing_on is worker for d in ts.dependents):
             self._dispatch.assign(ts, worker, now)
 
-    def _fail(self, root: TaskState, error: Any, worker: WorkerState | None, now: float) -> list[Graph]:
-        """Fail a task (WAITING) and all that needs it, and tell the clients; these graphs must be planned anew."""
-        failed = [root]
-        seen = {root}
+    def _fail(
+        self, roots: list[TaskState], error: Any, worker: WorkerState | None, now: float, why: str = "it raised"
+    ) -> dict[TaskState, None]:
+        """Fail tasks of one graph (none of them assigned) and all that needs them, and tell the clients.
+
+        The first is the one that is blamed. Returned are their inputs, some of which nobody may read any more.
+        """
+        root = roots[0]
+        failed = list(roots)
+        seen = set(roots)
         for ts in failed:
             for d in ts.dependents:
                 if d not in seen and d.phase in LIVE:
@@ -182,8 +192,19 @@ class Scheduler:
             assert ts.processing_on is not None
             self._outbox.cancel(ts.processing_on, [ts.id])
         unassign(self.state, running, f"its input {root.key!r} failed", now)
-        self.state.move(failed[:1], Phase.FAILED, "it raised", now)
-        self.state.move(failed[1:], Phase.FAILED, f"its input {root.key!r} failed", now)
+        self.state.move(roots, Phase.FAILED, why, now)
+        self.state.move(failed[len(roots) :], Phase.FAILED, f"its input {root.key!r} failed", now)
+        self._tell_failed(root, failed, error, worker, story)
+        inputs: dict[TaskState, None] = {}
+        for ts in failed:
+            for dep in ts.dependencies:
+                dep.users -= 1
+                inputs[dep] = None
+        return inputs
+
+    def _tell_failed(
+        self, root: TaskState, failed: list[TaskState], error: Any, worker: WorkerState | None, story: str
+    ) -> None:
         where = worker.id if worker is not None else None
         graphs: dict[Graph, list[int]] = {root.graph: []}
         for ts in failed:
@@ -196,7 +217,6 @@ class Scheduler:
             graph.failure = KeysFailed(graph.client, graph.number, positions, place, error, where, story)
             if positions or graph is root.graph:
                 self._outbox.tell(graph.failure)
-        return list(graphs)
 
     # Workers: coming and going
 
@@ -209,9 +229,7 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             raise ProtocolError(f"there is no worker {event.worker!r}")
-        worker.capacity = event.capacity
-        for executor in event.capacity.executors:
-            worker.assigned.setdefault(executor, 0)
+        self.state.change_capacity(worker, event.capacity)
 
     def _worker_retiring(self, name: WorkerId) -> None:
         """Have what only this worker holds copied, spread over those with the least to hold."""
@@ -235,7 +253,10 @@ class Scheduler:
             return
         cause = f"lost {worker.id}: {event.reason}"
         tasks = list(self.state.tasks.values())
-        forget_holders(self.state, [ts for ts in tasks if worker in ts.who_has], [worker], cause, now)
+        held = [ts for ts in tasks if worker in ts.who_has]
+        forget_holders(self.state, held, [worker], cause, now)
+        # Clients know of no copies: they would take what this worker held for lost, and have it made again.
+        self._announce([ts for ts in held if ts.wanted and ts.who_has])
         running = [ts for ts in tasks if ts.processing_on is worker]
         for ts in running:
             ts.losses += not ts.waiting_on
@@ -246,8 +267,27 @@ class Scheduler:
                     f"{ts.losses} workers were lost while they may have been running the task {ts.key!r}; "
                     f"its story: {ts.tell_story()}"
                 )
-                self._fail(ts, error, worker, now)
+                self._fail([ts], error, worker, now)
         self._replan(cause, now)
+
+    def _tasks_stranded(self, event: TasksStranded, now: float) -> None:
+        """Fail tasks that no worker can run still; one error for those of a graph that demand the same."""
+        workers = self.state.capacities()
+        alike: dict[tuple[Graph, Needs], list[TaskState]] = {}
+        for task in event.tasks:
+            ts = self.state.tasks.get(task)
+            if ts is not None and ts.phase is _READY:
+                alike.setdefault((ts.graph, ts.needs), []).append(ts)
+        unread: dict[TaskState, None] = {}
+        for (_, needs), tasks in alike.items():
+            stranded = [ts for ts in tasks if ts.phase is _READY]
+            if stranded and not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
+                error = NoWorkerError(
+                    f"no worker can run the task {stranded[0].key!r}, and none came within {event.seconds:g} s: "
+                    f"{needs.why_nobody(workers)}"
+                )
+                unread |= self._fail(stranded, error, None, now, "no worker came that could run it")
+        self._clients.drop_idle(unread, "no worker came that could run a task", now)
 
     def _inputs_missing(self, event: InputsMissing, now: float) -> None:
         worker = self.state.workers.get(event.worker)
@@ -257,7 +297,7 @@ class Scheduler:
         inputs = [ts for ts in found if ts is not None]
         cause = f"{worker.id} could not get an input"
         self._disbelieve(inputs, cause, now)
-        readers = [(self.state.tasks.get(task), attempt) for task, attempt in event.tasks]
+        readers = [(self.state.tasks.get(task), attempt) for task, attempt in dict.fromkeys(event.tasks)]
         down = [ts for ts, n in readers if ts is not None and ts.processing_on is worker and ts.attempt == n]
         unassign(self.state, down, cause, now)
         self._replan(cause, now)
@@ -302,3 +342,14 @@ class Scheduler:
             self._outbox.free(w, [ts.id for ts in freed])
         self.state.move(plan.wait, _WAITING, cause, now)
         self._dispatch.queue(plan.ready, cause, now)
+        self._fail_doomed(plan.doomed, now)
+
+    def _fail_doomed(self, doomed: list[TaskState], now: float) -> None:
+        """Fail what was lost and cannot be made again: an input of it was there once, and has failed since."""
+        unread: dict[TaskState, None] = {}
+        for ts in doomed:
+            if ts.phase is _WAITING:
+                known = next(d for d in ts.dependencies if d.phase is Phase.FAILED).graph.failure
+                assert known is not None
+                unread |= self._fail([ts], known.error, None, now, "an input had failed")
+        self._clients.drop_idle(unread, "an input had failed", now)

@@ -275,19 +275,36 @@ class State:
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""
         w = self.workers[worker] = WorkerState(worker, capacity)
-        if capacity.pool is not None:
-            self.pools.setdefault(capacity.pool, Pool(capacity.pool)).members[worker] = w
+        self._enter_pool(w)
         return w
+
+    def change_capacity(self, worker: WorkerState, capacity: Capacity) -> None:
+        """Note that a worker can do something else than before."""
+        self._leave_pool(worker)
+        worker.capacity = capacity
+        self._enter_pool(worker)
+        for executor in capacity.executors:
+            worker.assigned.setdefault(executor, 0)
 
     def remove_worker(self, worker: WorkerId) -> WorkerState | None:
         """Take a worker out of the tables; what it held and ran is the caller's to mend."""
         w = self.workers.pop(worker, None)
-        if w is not None and w.capacity.pool is not None:
-            pool = self.pools[w.capacity.pool]
-            del pool.members[worker]
-            if not pool.members:
-                del self.pools[pool.name]
+        if w is not None:
+            self._leave_pool(w)
         return w
+
+    def _enter_pool(self, worker: WorkerState) -> None:
+        name = worker.capacity.pool
+        if name is not None:
+            self.pools.setdefault(name, Pool(name)).members[worker.id] = worker
+
+    def _leave_pool(self, worker: WorkerState) -> None:
+        name = worker.capacity.pool
+        if name is not None:
+            pool = self.pools[name]
+            del pool.members[worker.id]
+            if not pool.members:
+                del self.pools[name]
 
     def capacities(self) -> dict[WorkerId, Capacity]:
         """What each worker announced."""

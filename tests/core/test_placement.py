@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -121,6 +122,20 @@ def test_of_two_equal_workers_the_one_with_less_data_is_taken() -> None:
     scheduler.handle(GraphSubmitted("c", 0, [spec("x")], [0]), 1.0)
     finish(scheduler, "a", 0)
     assert placed(scheduler.handle(GraphSubmitted("c", 1, [spec("y")], [0]), 1.0)) == {"b": [1]}
+
+
+@pytest.mark.parametrize(("lasts", "row"), [(0.001, 20), (0.0001, 64), (0.015, 2), (1.0, 1)])
+def test_short_tasks_without_inputs_go_to_one_worker_for_a_while(lasts, row) -> None:
+    """What is read together should be made together; not longer than 64 tasks or 20 milliseconds, whichever is less."""
+    scheduler = a_scheduler("earliest_finish", ("a", 1), ("b", 1), window=1000)
+    scheduler.handle(GraphSubmitted("c", 0, [spec("x-0")], [0]), 0.0)
+    finish(scheduler, "a", 0, seconds=lasts)
+    tasks = [spec(f"x-{i}") for i in range(1, 200)]
+    given = placed(scheduler.handle(GraphSubmitted("c", 1, tasks, range(199)), 3.0))
+    order = sorted((task, name) for name, tasks in given.items() for task in tasks)
+    runs = [len(list(group)) for _, group in itertools.groupby(order, key=lambda item: item[1])]
+    assert max(runs[1:-1]) <= 2 * row + 2
+    assert min(runs[1:-1]) >= row
 
 
 # The same under any hash seed

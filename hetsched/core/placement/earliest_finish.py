@@ -4,26 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsched.core.costs import duration_of, transfer_seconds
+from hetsched.core.costs import duration_of, measured_duration, transfer_seconds
 from hetsched.core.state import TaskState, WorkerState
 
-__all__ = ["EarliestFinish"]
+__all__ = ["RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
+
+RUN_TASKS = 64
+"""So many tasks without inputs in a row may go to one worker before another that has less to do."""
+
+RUN_SECONDS = 0.02
+"""At most so many seconds of work per slot may a worker be ahead of another for that reason."""
 
 
 class EarliestFinish:
     """Earliest finish time with locality.
 
     For each worker: the work it was given already, shared by its slots, plus the time to bring the inputs it lacks; the
-    least wins, then the worker with fewer bytes, then the one that joined first. The greedy half of HEFT (Topcuoglu,
-    Hariri, Wu 2002, section 4.2), the order of tasks being fixed before.
+    least wins, then the worker with fewer kinds of resources (a GPU is one: it is spared for those who need it), then
+    the one with fewer bytes, then the one that joined first. Short tasks without inputs go to one worker for a while.
+    The greedy half of HEFT (Topcuoglu, Hariri, Wu 2002, section 4.2), the order of tasks being fixed before.
     """
 
     name = "earliest_finish"
 
+    def __init__(self) -> None:
+        self._last: WorkerState | None = None
+
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
         """Pick the worker that would finish the task first."""
+        if not task.dependencies and not task.needs.workers:
+            return self._choose_for_source(task, workers)
+        return self._earliest(task, workers)
+
+    def _choose_for_source(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
+        """Keep to one worker for a while: short tasks that come one after another are likely to be read together."""
+        last = self._last
+        lasts = measured_duration(task)
+        if last is not None and lasts is not None and last in workers:
+            executor = task.needs.executor
+            ahead = min(RUN_TASKS * lasts, RUN_SECONDS)
+            least = min(w.occupancy / w.capacity.executors[executor] for w in workers)
+            if last.occupancy / last.capacity.executors[executor] <= least + ahead:
+                return last
+        self._last = self._earliest(task, workers)
+        return self._last
+
+    def _earliest(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
         best = workers[0]
-        best_cost = (float("inf"), 0)
+        best_cost = (float("inf"), 0, 0)
         lasts = duration_of(task)
         executor = task.needs.executor
         preferred = task.needs.workers or ()
@@ -34,7 +62,7 @@ class EarliestFinish:
             seconds = wait + lasts + transfer_seconds(task, worker)
             if preferred and worker.id not in preferred:
                 seconds += 1e9
-            cost = (seconds, worker.nbytes)
+            cost = (seconds, len(worker.capacity.resources), worker.nbytes)
             if cost < best_cost:
                 best, best_cost = worker, cost
         return best
