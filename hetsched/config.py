@@ -33,10 +33,9 @@ _ABSENT: Any = object()
 
 def get(name: str) -> Any:
     """The value of a setting, ``"worker.beat"`` for one. Raises KeyError where there is none of that name."""
-    found = _ABSENT if "dask.config" in sys.modules else _look(_settings(), name)
-    if found is _ABSENT:  # dask is asked, or nobody has said anything else than the default
-        source = _dasks() if "dask.config" in sys.modules else _defaults()
-        found = _look(source, name)
+    found = _look(_said(), name)
+    if found is _ABSENT:
+        found = _look(_defaults(), name)
     if found is _ABSENT:
         raise KeyError(f"there is no setting hetsched.{name}")
     return found
@@ -91,8 +90,7 @@ def child_environment(changes: Mapping[str, Any]) -> dict[str, str]:
     """This process's environment for a child that shall have the same settings but for ``changes``, by name."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}
     told = _decode(environment.get(_INHERITED))
-    source = _dasks() if "dask.config" in sys.modules else _merge(_defaults(), _settings())
-    settings = json.loads(json.dumps(source, default=str))
+    settings = json.loads(json.dumps(_merge(_defaults(), _said()), default=str))
     for name, value in changes.items():
         _put(settings, name, value)
     told["hetsched"] = settings
@@ -106,13 +104,17 @@ def _defaults() -> Mapping[str, Any]:
     return found["hetsched"]  # type: ignore[no-any-return]
 
 
-def _dasks() -> Mapping[str, Any]:
+def _said() -> Mapping[str, Any]:
+    """What was set, by whatever way; the defaults need not be there."""
+    if "dask.config" not in sys.modules:
+        return _settings()
     import dask.config
 
     if not any("hetsched" in known for known in dask.config.defaults):
         dask.config.update_defaults({"hetsched": json.loads(json.dumps(_defaults()))})
-    found: Mapping[str, Any] = dask.config.get("hetsched")
-    return found
+    # They do not stay where this is the first time, and in a `with dask.config.set(...)`.
+    found = dask.config.config.get("hetsched")
+    return found if isinstance(found, Mapping) else {}
 
 
 @cache

@@ -7,7 +7,9 @@ import math
 import os
 import shutil
 import signal
+import socket
 import tempfile
+import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +18,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from hetsched import config
-from hetsched.cli.children import Child
+from hetsched.cli.children import Child, with_path
 from hetsched.cli.cores import count_cores
+from hetsched.cli.forked import Forked, start_together
 from hetsched.cli.settings import SchedulerSettings, WorkerSettings
 from hetsched.comm.auth import new_token_file
 from hetsched.gpu.devices import deal_devices
@@ -75,13 +78,14 @@ class LocalCluster:
         self._workers: dict[str, Child] = {}
         self._ended: list[Child] = []
         changes = {} if silence is None else {"scheduler.worker-silence": silence, "worker.beat": min(1.0, silence / 4)}
-        self._environment = config.child_environment(changes)
+        self._environment = with_path(config.child_environment(changes))
         self._folder = Path(tempfile.mkdtemp(prefix="hetsched-"))
         self.token_file = str(self._folder / "token")
         """The file with the cluster's token, which whoever connects needs."""
         self.address = ""
         """The scheduler's address."""
         self._scheduler: Child | None = None
+        self._forks: threading.Thread | None = None
         try:
             self._start(policy or config.get("scheduler.policy"), record, count)
         except BaseException:
@@ -98,13 +102,26 @@ class LocalCluster:
             policy=policy,
             record=None if record is None else os.path.abspath(record),
         )
-        self._scheduler = Child(settings, self._environment, log=str(self._folder / "scheduler.log"), restart=False)
         dealt = deal_devices(count) if self._gpus is None else [(self._gpus, None)] * count
-        names = [self._add(gpus, devices) for gpus, devices in dealt]
+        plans = [self._plan(gpus, devices) for gpus, devices in dealt]
+        forks = [worker for worker, python in plans if python is None]
         # All start at the same time: workers wait for the scheduler's file.
+        (first, *rest), self._forks = start_together(
+            [(settings, self._log("scheduler")), *((worker, self._log(worker.name)) for worker in forks)],
+            self._environment,
+        )
+        self._scheduler = Child(settings, self._environment, log=self._log("scheduler"), restart=False, started=first)
+        started = dict(zip((worker.name for worker in forks), rest, strict=True))
+        for worker, python in plans:
+            self._run(worker, python, started.get(worker.name))
+        import hetsched.client.client  # noqa: F401 - meanwhile: nobody starts a cluster for nothing
+
         self.address = self._scheduler.wait_ready(until)
-        for name in names:
-            self._workers[name].wait_ready(until)
+        for worker, _ in plans:
+            self._workers[worker.name].wait_ready(until)
+
+    def _log(self, name: str) -> str:
+        return str(self._folder / f"{name}.log")
 
     @property
     def _scheduler_file(self) -> str:
@@ -123,7 +140,7 @@ class LocalCluster:
 
     def log(self, name: str = "scheduler") -> str:
         """What a worker, or the scheduler, has written to its log. Raises OSError where there is none."""
-        return (self._folder / f"{name}.log").read_text(encoding="utf-8", errors="replace")
+        return Path(self._log(name)).read_text(encoding="utf-8", errors="replace")
 
     def add_worker(
         self,
@@ -142,7 +159,9 @@ class LocalCluster:
         """
         changes = {"nthreads": nthreads, "pool": pool, "resources": resources, "memory_limit": memory_limit}
         given = {field: value for field, value in changes.items() if value is not None}
-        name = self._add((self._gpus or 0) if gpus is None else gpus, None, name, python, **given)
+        worker, python = self._plan((self._gpus or 0) if gpus is None else gpus, None, name, python, **given)
+        name = worker.name
+        self._run(worker, python)
         try:
             self._workers[name].wait_ready(monotonic() + START_SECONDS)
         except RuntimeError:
@@ -150,9 +169,10 @@ class LocalCluster:
             raise
         return name
 
-    def _add(
+    def _plan(
         self, gpus: int, devices: str | None, name: str | None = None, python: str | None = None, **changes: Any
-    ) -> str:
+    ) -> tuple[WorkerSettings, str | None]:
+        """The next worker, and its interpreter where that is not this one."""
         number, self._serial = self._serial, self._serial + 1
         name = name or f"worker-{number}"
         if name in self.workers:
@@ -170,13 +190,14 @@ class LocalCluster:
             death_timeout=START_SECONDS,
             token_file=self.token_file,
         )
-        self._workers[name] = Child(
-            settings._replace(**changes),
-            self._environment,
-            python=python or self._pythons[number % len(self._pythons)],
-            log=str(self._folder / f"{name}.log"),
+        return settings._replace(**changes), python or self._pythons[number % len(self._pythons)]
+
+    def _run(
+        self, worker: WorkerSettings, python: str | None, started: tuple[Forked, socket.socket] | None = None
+    ) -> None:
+        self._workers[worker.name] = Child(
+            worker, self._environment, python=python, log=self._log(worker.name), started=started
         )
-        return name
 
     def scale(self, n: int) -> None:
         """Have ``n`` workers: start some, or let those go that came last, once they have finished what they do."""
@@ -206,6 +227,8 @@ class LocalCluster:
         for child in children:
             if not child.ended.wait(max(until - monotonic(), 0)):
                 child.kill()
+        if self._forks is not None:
+            self._forks.join(_CLOSE_SECONDS)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:

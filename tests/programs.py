@@ -23,18 +23,24 @@ WORKER = (sys.executable, "-m", "hetsched.cli.worker")
 
 
 @contextmanager
-def running(*command: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+def running(*command: str, stdin: int | None = None, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """A program whose output, errors included, can be read; it is killed in the end, if it is there still."""
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={**ENVIRONMENT, **variables}
+        command,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**ENVIRONMENT, **variables},
     )
     try:
         yield process
     finally:
         process.kill()
         process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
 
 
 def until(process: subprocess.Popen[str], word: str) -> str:

@@ -56,6 +56,18 @@ def test_children_have_the_settings_of_their_parent(with_dask):
     assert ask(with_dask, *names, **told) == ["2s", {"send": "none"}, 0.5, "60s"]
 
 
+def test_the_defaults_outlive_a_setting_for_a_while():
+    program = """
+import dask
+from hetsched import config
+with dask.config.set({"hetsched.worker.beat": "2s"}):
+    assert config.get("worker.beat") == "2s"
+assert config.get("worker.beat") == "1s"
+assert config.get("worker.leave-timeout") == "60s"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, env=ENVIRONMENT)
+
+
 def test_a_setting_that_is_not_there():
     with pytest.raises(KeyError, match=r"there is no setting hetsched\.worker\.nose"):
         config.get("worker.nose")

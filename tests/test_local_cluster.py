@@ -46,6 +46,7 @@ def test_workers_come_and_go():
         assert cluster.add_worker("own", nthreads=5, pool="c", gpus=0, memory_limit=0) == "own"
         with pytest.raises(ValueError, match="there is a worker 'own' already"):
             cluster.add_worker("own")
+        assert client.submit(lambda: 1, workers=["own"]).result() == 1
         workers = client.scheduler_info()["workers"]
         assert {name: w["pool"] for name, w in workers.items()} == {
             "worker-0": "a", "worker-1": "b", "worker-2": "a", "own": "c"

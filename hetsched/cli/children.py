@@ -15,9 +15,10 @@ from pathlib import Path
 from time import monotonic
 from typing import IO
 
+from .forked import Forked, hand_over
 from .settings import SchedulerSettings, WorkerSettings, encode
 
-__all__ = ["FIRST_PAUSE", "LONG_LIFE", "MOST_FAILURES", "Child"]
+__all__ = ["FIRST_PAUSE", "LONG_LIFE", "MOST_FAILURES", "Child", "with_path"]
 
 MOST_FAILURES = 5
 """A child that dies so many times in a row, each soon after its start, is given up."""
@@ -35,8 +36,8 @@ class Child:
     """A scheduler or a worker in a process of its own, from when this is made until :meth:`kill` or its own end.
 
     ``environment`` is its own. What it writes to standard error goes to the file ``log``, if given. With ``restart`` it
-    is started anew when it dies; ``say`` gets a sentence on each death, in a thread. Raises OSError where there is no
-    such interpreter.
+    is started anew when it dies; ``say`` gets a sentence on each death, in a thread. ``started`` is its first process
+    where that is there already, and the line to it. Raises OSError where there is no such interpreter.
     """
 
     def __init__(
@@ -48,13 +49,14 @@ class Child:
         log: str | None = None,
         restart: bool = True,
         say: Callable[[str], None] | None = None,
+        started: tuple[Forked, socket.socket] | None = None,
     ) -> None:
         self.settings = settings
         self.code: int | None = None
         """The exit code, once it has ended for good; negative for a signal."""
         self.ended = threading.Event()
         """Set when it has ended and will not be started anew."""
-        self._environment = _with_path(environment)
+        self._environment = with_path(environment)
         if isinstance(settings, WorkerSettings) and settings.devices is not None:
             self._environment["CUDA_VISIBLE_DEVICES"] = settings.devices
         self._python = python or sys.executable
@@ -66,7 +68,8 @@ class Child:
         """Set when there is news for :meth:`wait_ready`."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
-        self._process, self._line = self._start()
+        self._process: Forked | subprocess.Popen[bytes]
+        self._process, self._line = started or self._start()
         threading.Thread(target=self._keep, name="hetsched-child", daemon=True).start()
 
     @property
@@ -134,13 +137,14 @@ class Child:
             fd = theirs.fileno()
             process = subprocess.Popen(
                 # -P: where it is started is not where it may import from.
-                [self._python, "-P", "-m", "hetsched.cli.start", str(fd), encode(self.settings)],
-                stdin=subprocess.DEVNULL,
+                [self._python, "-P", "-m", "hetsched.cli.start", str(fd)],
+                stdin=subprocess.PIPE,
                 stderr=log,
                 env=self._environment,
                 pass_fds=(fd,),
                 process_group=0,  # Ctrl-C in a terminal is for us to hear: it gets what follows from that
             )
+            hand_over(process, encode(self.settings))
         except BaseException:
             ours.close()
             raise
@@ -167,7 +171,7 @@ class Child:
             pause = FIRST_PAUSE * 2 ** (failures - 1)
             self._say(f"{self._title()} died with exit status {code}: it is started anew in {pause:g} s")
             if self._stop.wait(pause):
-                return self._end(code)
+                return self._end(0)  # asked to end, when there was nothing left to end
             with self._lock:
                 try:
                     self._process, self._line = self._start()
@@ -203,7 +207,7 @@ class Child:
                     wanted = int(text)
 
 
-def _with_path(environment: Mapping[str, str]) -> dict[str, str]:
+def with_path(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment with all that this program added to where it imports from, hetsched's own place included."""
     library = os.path.dirname(os.__file__)
     own = {*site.getsitepackages(), site.getusersitepackages(), os.path.dirname(sys.executable)}

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 from hetsched import config
@@ -57,12 +57,22 @@ class _Family:
         self._asked = True
         for child in self.children:
             child.leave()
-        limit = config.seconds("worker.leave-timeout")
+        limits = [config.seconds("worker.signal-timeout"), config.seconds("worker.leave-timeout")]
+        limit = min((seconds for seconds in limits if seconds is not None), default=None)
         if limit is not None:
-            timer = threading.Timer(limit + GRACE, self.kill)
-            timer.daemon = True
-            timer.start()
+            _later(limit, self.hang_up)
+            _later(limit + GRACE, self.kill)
+
+    def hang_up(self) -> None:
+        for child in self.children:
+            child.hang_up()
 
     def kill(self) -> None:
         for child in self.children:
             child.signal(signal.SIGKILL)
+
+
+def _later(seconds: float, call: Callable[[], None]) -> None:
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()

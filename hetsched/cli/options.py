@@ -10,9 +10,48 @@ import click
 
 from hetsched import config
 
-__all__ = ["read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time"]
+__all__ = ["Command", "read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+
+_NO_DASHBOARD = "there is no dashboard: leave it out"
+_PORTS = "ports are chosen: write --host ADDRESS for where to listen, or leave it out"
+_ELSEWHERE = {
+    "--nprocs": "write --nworkers N",
+    "--n-workers": "write --nworkers N",
+    "--ncores": "write --nthreads N",
+    "--nanny-port": _PORTS,
+    "--worker-port": _PORTS,
+    "--listen-address": _PORTS,
+    "--contact-address": _PORTS,
+    "--interface": "write --host ADDRESS",
+    "--protocol": "it is part of the address, as in tls://HOST:PORT",
+    "--tls-ca-file": "write --tls-ca FILE",
+    "--reconnect": "it always does: write --death-timeout TIME for how long",
+    "--no-reconnect": "write --death-timeout 0",
+    "--preload": "import what is needed in the tasks",
+    "--lifetime": "send it SIGTERM when its time is up",
+    "--bokeh": _NO_DASHBOARD,
+    "--no-bokeh": _NO_DASHBOARD,
+    "--bokeh-port": _NO_DASHBOARD,
+    "--dashboard": _NO_DASHBOARD,
+    "--no-dashboard": _NO_DASHBOARD,
+}
+
+
+class Command(click.Command):
+    """A command that knows the options that other schedulers have for the same, and says what to write here."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line. Raises click.UsageError."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            instead = _ELSEWHERE.get(error.option_name)
+            if instead is None:
+                raise
+            raise click.UsageError(f"No such option '{error.option_name}': {instead}.", ctx) from error
 
 
 def time(text: object) -> float:

@@ -10,12 +10,12 @@ import click
 from hetsched import config
 from hetsched.core.placement import POLICIES
 
-from .options import secret_options, secrets_of, time
+from .options import Command, secret_options, secrets_of, time
 
 __all__ = ["main", "scheduler"]
 
 
-@click.command(context_settings={"show_default": True})
+@click.command(cls=Command, context_settings={"show_default": True})
 @click.option("--host", default="127.0.0.1", help="Where to listen: an address of this machine, or unix:///PATH.")
 @click.option("--port", default=8786, type=click.IntRange(0, 65535), help="The port; 0 takes a free one.")
 @secret_options

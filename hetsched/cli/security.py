@@ -9,7 +9,11 @@ from typing import NamedTuple, Protocol
 from hetsched.comm.auth import client_tls, needs_secret, read_token_file, server_tls
 from hetsched.comm.transports import parse_address
 
-__all__ = ["Credentials", "Files", "own_host", "shown_address", "url"]
+__all__ = ["Credentials", "Files", "Unprotected", "own_host", "shown_address", "url"]
+
+
+class Unprotected(ValueError):
+    """More than this machine could come in, and nothing asks who it is: an option is missing."""
 
 
 class Files(Protocol):
@@ -50,9 +54,9 @@ class Credentials(NamedTuple):
         return cls(token, server, client, server is not None and ca is not None)
 
     def check(self, address: str) -> None:
-        """Raise ValueError, with the remedy, where more than this machine could come in without a secret."""
+        """Raise Unprotected, with the remedy, where more than this machine could come in without a secret."""
         if self.token is None and not self.mutual and needs_secret(address):
-            raise ValueError(
+            raise Unprotected(
                 f"{address} can be reached by other machines, and whoever comes in can run what they like: make a "
                 "token with `hetsched-scheduler --new-token FILE` and give it to the scheduler, the workers and the "
                 "clients (--token-file FILE), or use mutual TLS (--tls-cert, --tls-key and --tls-ca)"

@@ -80,6 +80,7 @@ def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
         idle=settings.idle_timeout,
         leaving=config.seconds("scheduler.leave-timeout") or float("inf"),
         no_worker=config.seconds("scheduler.no-worker-warning"),
+        no_worker_ends=config.seconds("scheduler.no-workers-timeout"),
     )
     name = f"{socket.gethostname()}-{os.getpid()}"
     hello = introduce("scheduler", name, pins=config.pins(), max_frame=config.size("comm.max-frame"))

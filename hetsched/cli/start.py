@@ -1,4 +1,7 @@
-"""What a process runs that was started by another one of ours: ``python -m hetsched.cli.start FD SETTINGS``."""
+"""What a process runs that was started by another one of ours: ``python -m hetsched.cli.start FD``.
+
+Its settings come by its standard input, so that a list of processes stays readable.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,18 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import trio
 
-from hetsched.errors import HetschedError
+from hetsched.errors import HetschedError, Rejected
 
 from .ending import OUT_OF_MEMORY, SIGNALS, say_to_stderr
 from .parent import Parent
+from .security import Unprotected
 from .settings import SchedulerSettings, WorkerSettings, decode
 
-__all__ = ["main", "run"]
+__all__ = ["become", "main", "run"]
 
 log = logging.getLogger("hetsched.cli")
 
@@ -43,19 +47,18 @@ def run(settings: SchedulerSettings | WorkerSettings, parent: Parent | None = No
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         print(f"{_program(settings)}: {error}", file=sys.stderr)
-    return 1
+        code = 2 if isinstance(error, Unprotected | Rejected) else 1
+    return code
 
 
 def _program(settings: SchedulerSettings | WorkerSettings) -> str:
     return "hetsched-scheduler" if isinstance(settings, SchedulerSettings) else "hetsched-worker"
 
 
-def main() -> None:
-    """Run with the arguments of the command line."""
-    fd, text = sys.argv[1:]
-    parent = Parent(int(fd))
-    settings = decode(text)
-    code = run(settings, parent)
+def become(fd: int, text: str) -> NoReturn:
+    """Be what the settings say, told as text, with the parent at the other end of ``fd``; then end this process."""
+    parent = Parent(fd)
+    code = run(decode(text), parent)
     if code != OUT_OF_MEMORY:
         parent.end(code)
     logging.shutdown()
@@ -63,6 +66,11 @@ def main() -> None:
     sys.stderr.flush()
     # At once: tasks that were left to themselves may be in code that an interpreter's end would wait for or break.
     os._exit(code)
+
+
+def main() -> None:
+    """Run with the arguments of the command line."""
+    become(int(sys.argv[1]), sys.stdin.read())
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ import click
 
 from hetsched import config
 
-from .options import read_gpus, read_resources, secret_options, secrets_of, size, time
+from .options import Command, read_gpus, read_resources, secret_options, secrets_of, size, time
 from .settings import WorkerSettings
 
 __all__ = ["main", "worker"]
 
 
-@click.command(context_settings={"show_default": True})
+@click.command(cls=Command, context_settings={"show_default": True})
 @click.argument("address", required=False)
 @click.option("--scheduler-file", type=click.Path(dir_okay=False), help="File that tells the scheduler's address.")
 @click.option("--nthreads", type=click.IntRange(1), help="CPU tasks at a time.  [default: the cores / --nworkers]")
@@ -43,13 +43,18 @@ def worker(name: str | None, nworkers: int, nanny: bool, **options: Any) -> None
             parse_address(options["address"])
         except ValueError as error:
             raise click.UsageError(str(error)) from error
+    if nworkers > 1 and not nanny:
+        raise click.UsageError(
+            f"--nworkers {nworkers} needs a process that looks after them, and --no-nanny goes without: leave one of them "
+            "out, or start hetsched-worker several times"
+        )
     base = name or f"{socket.gethostname()}-{os.getpid()}"
     names = [base] if nworkers == 1 else [f"{base}-{i}" for i in range(nworkers)]
     workers = _settings(names, options)
-    if nanny or nworkers > 1:
+    if nanny:
         from .nanny import look_after
 
-        sys.exit(look_after(workers, restart=nanny))
+        sys.exit(look_after(workers))
     from .start import run
 
     if workers[0].devices is not None:

@@ -41,7 +41,7 @@ async def work(settings: WorkerSettings, parent: Parent | None = None) -> int:
     """
     life = _Life(settings, parent)
     async with trio.open_nursery() as nursery:
-        await nursery.start(watch_signals, life.leave)
+        await nursery.start(watch_signals, life.end_soon)
         if parent is not None:
             nursery.start_soon(parent.listen, life.leave, life.end)
         code = await life.run()
@@ -61,14 +61,19 @@ class _Life:
         self._found = False
         """It is known where the scheduler is, or was."""
 
-    def leave(self, why: str) -> None:
-        """End in order: at once where there is nothing to finish."""
+    def end_soon(self, why: str) -> None:
+        """End in order, and before a person or a service manager loses patience."""
+        limits = [config.seconds("worker.signal-timeout"), config.seconds("worker.leave-timeout")]
+        self.leave(why, min((seconds for seconds in limits if seconds is not None), default=None))
+
+    def leave(self, why: str, limit: float | None = None) -> None:
+        """End in order: at once where there is nothing to finish, else within ``limit`` or the setting for it."""
         log.info("%s: %s leaves", why, self._settings.name)
         self._leaving = True
         if self._worker is None:
             self._scope.cancel()
         else:
-            limit = config.seconds("worker.leave-timeout")
+            limit = config.seconds("worker.leave-timeout") if limit is None else limit
             self._scope.deadline = trio.current_time() + (math.inf if limit is None else limit)
             self._worker.leave(why)
 
@@ -150,10 +155,12 @@ class _Life:
         settings = self._settings
         n = settings.nthreads
         executors = {"cpu": n, "io": max(16, 4 * n), "process": n}
+        resources = dict(settings.resources)
         if settings.gpus:
             executors["gpu"] = settings.gpus
+            resources.setdefault("GPU", float(settings.gpus))  # which tasks for the GPU take one of
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
-        capacity = Capacity(executors, dict(settings.resources), settings.pool, window=2, ahead=0.05, python=python)
+        capacity = Capacity(executors, resources, settings.pool, window=2, ahead=0.05, python=python)
         return Offer(
             settings.name,
             capacity,
@@ -167,7 +174,7 @@ class _Life:
 
     def _listen(self, scheduler: str) -> str:
         host, where = self._settings.host, parse_address(scheduler)
-        if host is None:
+        if host in (None, "0.0.0.0", "::"):  # it listens at one address, the one that others are told
             host = own_host(where.place) if where.scheme in ("tcp", "tls") else "127.0.0.1"
         tls = self._credentials.server_tls is not None
         if where.scheme == "tls" and not tls:

@@ -41,7 +41,7 @@ def test_a_scheduler_file_of_another_stays(tmp_path):
 
 def test_it_is_not_open_to_other_machines_without_a_secret():
     assert finish(*SCHEDULER, "--host", "0.0.0.0", "--port", "0") == (
-        1,
+        2,
         "hetsched-scheduler: tcp://0.0.0.0:0 can be reached by other machines, and whoever comes in can run what they "
         "like: make a token with `hetsched-scheduler --new-token FILE` and give it to the scheduler, the workers and "
         "the clients (--token-file FILE), or use mutual TLS (--tls-cert, --tls-key and --tls-ca)\n",

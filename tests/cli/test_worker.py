@@ -60,7 +60,7 @@ def test_a_worker_that_is_not_taken_ends_at_once(tmp_path):
     with running(*SCHEDULER, "--port", "0", "--token-file", theirs) as scheduler:
         address = ready_address(scheduler)
         code, said = finish(*WORKER, address, "--token-file", mine)
-    assert code == 1
+    assert code == 2
     assert f"hetsched-worker: the scheduler at {address} does not take this worker: " in said
 
 
@@ -71,7 +71,7 @@ def test_what_it_offers(scheduler):
         with Client(scheduler.address) as client:
             offered = client.scheduler_info()["workers"]["w"]
     assert offered["executors"] == {"cpu": 3, "gpu": 2, "io": 16, "process": 3}
-    assert (offered["pool"], offered["resources"]) == ("A", {"GB": 4.0})
+    assert (offered["pool"], offered["resources"]) == ("A", {"GB": 4.0, "GPU": 2.0})
     assert offered["facts"]["memory_limit"] == 512_000_000
     assert offered["facts"]["pid"] == worker.pid
     assert offered["address"].startswith("tcp://127.0.0.1:")
@@ -140,7 +140,7 @@ def test_it_finds_a_scheduler_that_came_back(scheduler):
     with running(*WORKER, scheduler.address, "--no-nanny", "--name", "w") as worker:
         until(worker, "serves the scheduler")
         scheduler.kill()
-        until(worker, "closed the connection")
+        until(worker, "hetsched.worker: w: ")
         with running(*SCHEDULER, "--port", port) as another:
             ready_address(another)
             until(worker, "serves the scheduler")
