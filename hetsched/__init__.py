@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from hetsched.computing import get
     from hetsched.local_cluster import LocalCluster
     from hetsched.report import Report, TaskRow, last_report
+    from hetsched.worker.inside import TaskInfo, current_task
 
 __all__ = [
-    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskRow", "annotate", "as_completed",
-    "default_client", "errors", "get", "last_report", "task", "wait",
+    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskInfo", "TaskRow", "annotate",
+    "as_completed", "current_task", "default_client", "errors", "get", "last_report", "task", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
@@ -35,9 +36,11 @@ _HOMES = {
     "Future": "client.futures",
     "LocalCluster": "local_cluster",
     "Report": "report",
+    "TaskInfo": "worker.inside",
     "TaskRow": "report",
     "annotate": "annotating",
     "as_completed": "client.waiting",
+    "current_task": "worker.inside",
     "default_client": "client.client",
     "get": "computing",
     "last_report": "report",

@@ -56,8 +56,8 @@ def get(
     Args:
         dsk: an expression, a HighLevelGraph or a mapping, as dask passes it; it is not changed.
         keys: a key, or a list of keys, nested at will.
-        num_workers: how many CPU tasks of this graph may run at once; default dask's ``num_workers`` setting, else
-            the CPUs this process may use.
+        num_workers: how many CPU tasks of this graph may run at once in this process (a cluster has as many slots as
+            its workers); default dask's ``num_workers`` setting, else the CPUs this process may use.
         callbacks: dask callbacks for this call; default those that are active.
         annotations: per key or prefix, e.g. ``{"load": {"executor": "io"}}``; stronger than any in the graph.
         rerun_exceptions_locally: run a task that failed again in the calling thread, for a debugger; default dask's
@@ -73,7 +73,10 @@ def get(
     if active.clients or active.ENVIRONMENT_KEY in active.ENVIRONMENT or "hetsched" in dask.config.config:
         client = _client()
         if client is not None:
-            return client.get(dsk, keys, annotations=annotations, cache=cache, **kwargs)
+            return client.get(
+                dsk, keys, annotations=annotations, cache=cache, callbacks=callbacks,
+                rerun_exceptions_locally=rerun_exceptions_locally, **kwargs,
+            )  # fmt: skip
     if kwargs:
         _warn_of_unknown(kwargs)
     cpus = _slots(num_workers, kwargs.get("pool"))
@@ -140,7 +143,7 @@ def _shorten_tracebacks() -> None:
         patterns.append(_OUR_FRAMES)
 
 
-_OUR_FRAMES = r"hetsched[\\\/](computing|outcome|watch|embedded|client[\\\/]\w+)\.py"
+_OUR_FRAMES = r"hetsched[\\\/](computing|outcome|watch|callbacks|embedded|client[\\\/]\w+)\.py"
 _shorten_tracebacks()
 
 _pretending_told = False

@@ -101,7 +101,10 @@ async def info(session: Session) -> dict[str, Any]:
 async def explain(session: Session, future: BaseFuture) -> dict[str, Any]:
     """What has become of a task, and why."""
     result = future._result  # noqa: SLF001 - of this room
+    if not result.graph.shipped and not result.graph.over:
+        await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before
     if not result.graph.shipped or result.graph.over:
-        return {"phase": result.status, "text": f"{result.key!r}: {result.status}; the scheduler does not have it"}
+        why = "the scheduler does not have it" if result.graph.over else "its graph is on its way to the scheduler"
+        return {"phase": result.status, "text": f"{result.key!r}: {result.status}; {why}"}
     answer: dict[str, Any] = await session.ask("explain", (result.graph.number, result.position))
     return answer

@@ -9,13 +9,17 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
+import dask
 from dask.base import get_annotations
+from dask.callbacks import local_callbacks
 
-from hetsched.core.types import Key
-from hetsched.graph.build import build
+from hetsched.callbacks import Callbacks, with_known
+from hetsched.core.types import EACH, Key, TaskSpec
+from hetsched.graph.build import Built, build
 from hetsched.outcome import shaped
 
 from . import active, calls
+from .following import Following, look
 from .futures import Future
 from .loop import process_loop
 from .reaching import find_way
@@ -32,8 +36,8 @@ class Client(Submitting[Future]):
     Args:
         address_or_cluster: ``"tcp://host:port"`` and the like, or a cluster that has a ``scheduler_address``; None for
             the one in ``HETSCHED_ADDRESS`` or in dask's configuration under ``hetsched.address``.
-        token_file: the cluster's token; default ``hetsched.token-file`` in the configuration.
-        tls: for ``tls://``; default made of ``hetsched.tls.cert``, ``.key`` and ``.ca`` in the configuration.
+        token_file: the cluster's token; default ``hetsched.comm.token-file`` in the configuration.
+        tls: for ``tls://``; default made of ``hetsched.comm.tls.cert``, ``.key`` and ``.ca`` in the configuration.
         timeout: how long a scheduler that is not there yet is waited for, in seconds.
         name: what logs call it.
 
@@ -89,23 +93,56 @@ class Client(Submitting[Future]):
         *,
         annotations: Mapping[Key, Mapping[str, Any]] | None = None,
         cache: MutableMapping[Key, Any] | None = None,
+        callbacks: Any = None,
+        rerun_exceptions_locally: bool | None = None,
         **options: Any,
     ) -> Any:
         """Run a dask graph on the cluster and return the values of ``keys``: see :func:`hetsched.get`.
 
-        ``options`` are those of other schedulers, and have no effect.
+        dask's callbacks are told of tasks a tenth of a second late or so, and in place of the value of one that was not
+        asked for, which stays on its worker, get None. ``rerun_exceptions_locally`` brings the inputs of a task that
+        failed here, which are made again for it. ``options`` are those of other schedulers, and have no effect.
         """
-        built = build(dsk, keys, get_annotations(), annotations, cache)
-        graph = self._order(built.tasks, built.places.values()) if built.tasks else None
-        try:
-            values = self._loop.run(calls.get, self.session, built, graph)
-        except BaseException:
-            if graph is not None and not graph.over and self.session.ended is None:  # interrupted before it began
-                self._loop.soon(lambda: self.session.orders.drop(graph, cancel=True))
-            raise
+        rerun = rerun_exceptions_locally
+        if rerun is None:
+            rerun = bool(dask.config.config.get("rerun_exceptions_locally"))
+        with local_callbacks(callbacks) as found:
+            built = build(dsk, keys, get_annotations(), annotations, cache)
+            values = self._get_followed(built, found, rerun) if found else self._get(built, rerun)
         if cache is not None:
             cache.update(values)
         return shaped(keys, values)
+
+    def _get(self, built: Built, rerun: bool, following: Following | None = None) -> dict[Key, Any]:
+        graph = self._order(built.tasks, built.places.values()) if built.tasks else None
+        try:
+            if following is not None and graph is not None:
+                while (phases := self._loop.run(look, self.session, graph, following)) is not None:
+                    following.take(phases)
+            return self._loop.run(calls.get, self.session, built, graph)
+        except BaseException as error:
+            if graph is not None and not graph.over and self.session.ended is None:  # interrupted before it began
+                self._loop.soon(lambda: self.session.orders.drop(graph, cancel=True))
+            if rerun and graph is not None and graph.culprit is not None and graph.culprit[0] is error:
+                self._run_again(built, graph.culprit[1])
+            raise
+
+    def _get_followed(self, built: Built, found: Any, rerun: bool) -> dict[Key, Any]:
+        callbacks = Callbacks(built, found)
+        with callbacks.around() as changed:
+            following = Following(callbacks, changed, self.address)
+            values = self._get(changed, rerun, following)
+            following.end(values)
+            return values
+
+    def _run_again(self, built: Built, place: int) -> None:
+        """Run the task that raised again in this thread, so that a debugger stops where it fails."""
+        spec = built.tasks[place]
+        inputs: dict[Key, int] = {d: d for d in spec.dependencies}
+        found = self._get(with_known(built._replace(places=inputs, values={}), {}), False) if inputs else {}
+        args = spec.args if spec.args is EACH else self.gather(spec.args)
+        local = TaskSpec(spec.key, spec.func, args, self.gather(spec.kwargs), spec.dependencies)
+        local([found[d] for d in spec.dependencies])
 
     def compute(
         self, *collections: Any, sync: bool = False, optimize_graph: bool = True, traverse: bool = True,

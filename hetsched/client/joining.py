@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from hetsched.core.types import EACH, Ref, TaskSpec
@@ -11,17 +12,28 @@ from hetsched.worker.plan import Chain, OnList, Plan, Step, make_dict, make_list
 
 from .futures import BaseFuture
 
-__all__ = ["Joined", "fill", "futures_in", "join"]
+__all__ = ["LOOKED_INTO", "MAKERS", "Joined", "fill", "futures_in", "inside", "join"]
 
 _Call = tuple[Callable[..., Any], tuple[Any, ...], "dict[str, Any] | None"]
-_MAKERS: dict[type, Callable[..., Any]] = {list: make_list, tuple: make_tuple, set: make_set, dict: make_dict}
-_LOOKED_INTO = frozenset({Plan, Chain, OnList, partial})
+
+MAKERS: dict[type, Callable[..., Any]] = {list: make_list, tuple: make_tuple, set: make_set, dict: make_dict}
+"""The containers that are looked into, and what makes them of their parts."""
+
+LOOKED_INTO = frozenset({Plan, Chain, OnList, partial})
+"""The callables that are looked into."""
+
+
+_NONE_SHARED: Mapping[int, BaseFuture] = MappingProxyType({})
 
 
 class Joined:
-    """Tasks whose Futures have become inputs: ``-1 - n`` among their dependencies is the n-th of ``futures``."""
+    """Tasks whose Futures have become inputs: ``-1 - n`` among their dependencies is the n-th of ``futures``.
 
-    def __init__(self, tasks: Sequence[TaskSpec]) -> None:
+    ``shared`` are Futures, by id, of values that the tasks hold, and that are replaced too.
+    """
+
+    def __init__(self, tasks: Sequence[TaskSpec], shared: Mapping[int, BaseFuture] = _NONE_SHARED) -> None:
+        self.shared = shared
         self.futures: dict[BaseFuture, int] = {}
         self._seen: dict[int, bool] = {}  # whether an object that several tasks may share holds Futures
         self.tasks = [self._joined(spec) for spec in tasks]
@@ -29,7 +41,7 @@ class Joined:
     def _joined(self, spec: TaskSpec) -> TaskSpec:
         holds = self._holds
         args, kwargs = spec.args, spec.kwargs
-        deep = type(spec.func) in _LOOKED_INTO and holds(spec.func)
+        deep = type(spec.func) in LOOKED_INTO and holds(spec.func)
         found = deep or (args is not EACH and any(map(holds, args))) or (kwargs and any(map(holds, kwargs.values())))
         return _Rewriter(self, spec, deep).task() if found else spec
 
@@ -42,19 +54,19 @@ class Joined:
         kind = type(obj)
         if kind is Ref or kind is str or kind is int or kind is float:
             return False
-        if isinstance(obj, BaseFuture):
+        if isinstance(obj, BaseFuture) or id(obj) in self.shared:
             return True
-        if kind not in _MAKERS and kind not in _LOOKED_INTO:
+        if kind not in MAKERS and kind not in LOOKED_INTO:
             return False
         seen = self._seen.get(id(obj))
         if seen is None:
             self._seen[id(obj)] = False  # it may hold itself
-            seen = self._seen[id(obj)] = any(map(self._holds, _inside(obj)))
+            seen = self._seen[id(obj)] = any(map(self._holds, inside(obj)))
         return seen
 
 
-def _inside(obj: Any) -> Sequence[Any]:
-    """What is looked at of a container, or of a callable that is made of others."""
+def inside(obj: Any) -> Sequence[Any]:
+    """Return what is looked at of a container, or of a callable that is made of others."""
     match obj:
         case dict():
             return [*obj.values()]
@@ -101,6 +113,7 @@ class _Rewriter:
 
     def _place(self, obj: Any) -> Any:
         """An argument with its Futures replaced; a container with some is made by a step of its own."""
+        obj = self._joined.shared.get(id(obj), obj)
         if isinstance(obj, BaseFuture):
             number = self._joined.number(obj)
             ref = self._refs.get(number)
@@ -108,7 +121,7 @@ class _Rewriter:
                 ref = self._refs[number] = Ref(len(self._inputs))
                 self._inputs.append(number)
             return ref
-        make = _MAKERS.get(type(obj))
+        make = MAKERS.get(type(obj))
         if make is None or not self._joined._holds(obj):  # noqa: SLF001 - of this room
             return obj
         items = [part for pair in obj.items() for part in pair] if type(obj) is dict else obj
@@ -120,7 +133,7 @@ class _Rewriter:
 
     def _call(self, func: Callable[..., Any], args: list[Any], kwargs: dict[str, Any] | None) -> _Slot:
         """Call something; what is made of several calls is taken apart where there are Futures in it."""
-        if type(func) not in _LOOKED_INTO or not self._joined._holds(func):  # noqa: SLF001 - of this room
+        if type(func) not in LOOKED_INTO or not self._joined._holds(func):  # noqa: SLF001 - of this room
             return self._step(func, args, kwargs)
         match func:
             case OnList():
@@ -169,11 +182,16 @@ def _settled(arg: Any, inputs: int) -> Any:
     return Ref(inputs + arg.step) if type(arg) is _Slot else arg
 
 
-def join(tasks: Sequence[TaskSpec]) -> tuple[Sequence[TaskSpec], list[BaseFuture]]:
-    """Replace Futures in tasks; returns the tasks and the Futures. Cheap where there never was a Future."""
+def join(
+    tasks: Sequence[TaskSpec], shared: Mapping[int, BaseFuture] = _NONE_SHARED
+) -> tuple[Sequence[TaskSpec], list[BaseFuture]]:
+    """Replace Futures in tasks, and the values that ``shared`` has Futures of, by id.
+
+    Returns the tasks and the Futures. Cheap where there never was a Future.
+    """
     if not BaseFuture.made:
         return tasks, []
-    joined = Joined(tasks)
+    joined = Joined(tasks, shared)
     return (joined.tasks, list(joined.futures)) if joined.futures else (tasks, [])
 
 
@@ -182,7 +200,7 @@ def futures_in(obj: Any, found: dict[BaseFuture, None]) -> bool:
     if isinstance(obj, BaseFuture):
         found[obj] = None
         return True
-    if type(obj) not in _MAKERS:
+    if type(obj) not in MAKERS:
         return False
     some = False
     for item in obj.values() if type(obj) is dict else obj:
@@ -197,7 +215,7 @@ def fill(obj: Any, values: dict[BaseFuture, Any]) -> Any:
     kind = type(obj)
     if kind is dict:
         return {key: fill(item, values) for key, item in obj.items() if _has(item, values)}
-    if kind in _MAKERS:
+    if kind in MAKERS:
         return kind([fill(item, values) for item in obj if _has(item, values)])
     return obj
 

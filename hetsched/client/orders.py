@@ -107,6 +107,8 @@ class Orders:
         waiting = [graph.results[position] for position in message.failed if position in graph.results]
         if waiting:
             error = blame(message, graph.tasks)
+            if message.root >= 0:
+                graph.culprit = graph.culprit or (error, message.root)
             for result in waiting:
                 result.fail(error)
 

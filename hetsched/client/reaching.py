@@ -50,7 +50,8 @@ def find_way(where: Any, token_file: Any = None, tls: ssl.SSLContext | None = No
         token_file = token_file or config.get("comm.token-file")
         token = read_token_file(os.path.expanduser(token_file)) if token_file else None
     if address.startswith("tls:") and tls is None:
-        tls = client_tls(*(config.get(f"comm.tls.{file}") for file in ("cert", "key", "ca")))
+        files = (config.get(f"comm.tls.{file}") for file in ("cert", "key", "ca"))
+        tls = client_tls(*(file and os.path.expanduser(file) for file in files))
     name = name or f"client-{os.getpid()}"
     hello = introduce(
         "client", name, devices=_devices(), pins=config.pins(), max_frame=config.size("comm.max-frame")

@@ -20,10 +20,12 @@ Status: TypeAlias = Literal["pending", "finished", "error", "cancelled", "lost"]
 class Ordered:
     """A graph that was ordered: its number once it is on its way, and its wanted results by position."""
 
-    __slots__ = ("number", "over", "results", "shipped", "tasks", "unsaid", "unsettled")
+    __slots__ = ("culprit", "number", "over", "results", "shipped", "tasks", "unsaid", "unsettled")
 
     def __init__(self, tasks: Sequence[TaskSpec], wanted: Iterable[int]) -> None:
         self.number: int | None = None
+        self.culprit: tuple[BaseException, int] | None = None
+        """The error of a task of its own, and the task's position."""
         self.over = False
         """Nothing of it is wanted any more."""
         self.shipped = False

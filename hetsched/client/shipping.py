@@ -98,6 +98,7 @@ class _Packer:
         self._functions: dict[int, Function] = {}
         self._on_list: dict[int, OnList] = {}
         self._notes: dict[tuple[int, bool], dict[str, Any] | None] = {}
+        self._whole: dict[int, Mapping[str, Any]] = {}
         self._run = PAYLOAD_TASKS
 
     def pack(self, tasks: Sequence[TaskSpec], total: int, first: int, urgency: int) -> tuple[Part, int]:
@@ -173,14 +174,28 @@ class _Packer:
             place = places.get(known)
             if place is None:
                 if often[known] == 1 and type(func) not in _BY_NAME:
-                    entries.append((-1, args, kwargs, func))
+                    entries.append((-1, args, kwargs, func, *self._carried(spec.annotations)))
                     by_value.append(False)
                     continue
                 place = places[known] = len(used)
                 used.append(self._function(func, spec.key))
-            entries.append((place, args, kwargs))
+            note = self._carried(spec.annotations)
+            entries.append((place, args, kwargs, None, *note) if note else (place, args, kwargs))
             by_value.append(used[place].by_value)
         return entries, used, by_value
+
+    def _carried(self, note: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
+        """Annotations for the task to read: all, or, where they cannot be pickled, those the scheduler reads."""
+        if not note:
+            return ()
+        whole = self._whole.get(id(note))
+        if whole is None:
+            try:
+                code = dumps(note, self._pickle, (), [])[2]
+            except Exception:  # a person's value
+                code = True
+            whole = self._whole[id(note)] = self._note(note, False) if code else note
+        return (whole,)
 
     def _function(self, func: Callable[..., Any], key: Key) -> Function:
         function = self._functions.get(id(func))

@@ -20,6 +20,7 @@ from .futures import BaseFuture
 from .joining import futures_in, join
 from .results import Ordered
 from .session import Session
+from .sharing import shared_values
 
 __all__ = ["Submitting"]
 
@@ -161,7 +162,9 @@ class Submitting(Generic[F]):
         return [self._future(self.session, result, self) for result in graph.results.values()]
 
     def _order(self, tasks: Sequence[TaskSpec], wanted: Iterable[int]) -> Ordered:
-        joined, futures = join(tasks)
+        values = shared_values(tasks)
+        shared = dict(zip(map(id, values), self._scatter(values, None), strict=True)) if values else {}
+        joined, futures = join(tasks, shared)
         self._check_own(futures)
         return self.session.submit(joined, wanted, [future._result for future in futures], futures)  # noqa: SLF001
 
