@@ -94,6 +94,12 @@ class Terms(NamedTuple):
     receive_header: int
     python: tuple[int, int, int]
 
+    def __str__(self) -> str:
+        """Say for a log what was agreed on: ``Python 3.12.1, pickle protocol 5, sends lz4, receives none``."""
+        python = ".".join(map(str, self.python))
+        sends, receives = self.send_compression or "none", self.receive_compression or "none"
+        return f"Python {python}, pickle protocol {self.pickle}, sends {sends}, receives {receives}"
+
     def flipped(self, python: tuple[int, int, int]) -> Terms:
         """The terms seen from the other end; ``python`` is this end's version."""
         return self._replace(

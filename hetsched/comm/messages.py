@@ -39,10 +39,13 @@ __all__ = [
     "OrderRow",
     "Orders",
     "PayloadsDropped",
+    "PeerLost",
     "ResultsAsked",
     "ResultsSent",
+    "Warned",
     "WorkerLeaving",
     "WorkerOffered",
+    "WorkerWelcomed",
 ]
 
 
@@ -116,6 +119,19 @@ class WorkerOffered(NamedTuple):
     facts: Mapping[str, Any]
 
 
+class WorkerWelcomed(NamedTuple):
+    """A worker that has offered itself is taken in: what is asked of the scheduler from now on includes it."""
+
+    worker: WorkerId
+
+
+class PeerLost(NamedTuple):
+    """A worker with this address is lost: what was asked of it will not come."""
+
+    worker: WorkerId
+    address: str
+
+
 class HeartBeat(NamedTuple):
     """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like."""
 
@@ -131,10 +147,11 @@ class WorkerLeaving(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """The other end is about to close this channel, and says why."""
+    """The other end is about to close this channel, and says why; ``final``: connecting again would not help."""
 
     who: str
     why: str
+    final: bool = False
 
 
 class Asked(NamedTuple):
@@ -153,6 +170,13 @@ class Answered(NamedTuple):
     number: int
     answer: Any
     error: str | None
+
+
+class Warned(NamedTuple):
+    """Something is amiss with graphs of a client, in a sentence for a person; nothing has failed."""
+
+    client: ClientId
+    sentence: str
 
 
 class ResultsAsked(NamedTuple):
@@ -176,11 +200,11 @@ class ResultsSent(NamedTuple):
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
-TO_CLIENT = (KeysReady, KeysFailed, Answered, Closed)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, Warned, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip
-TO_WORKER = (Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, Closed)
+TO_WORKER = (WorkerWelcomed, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

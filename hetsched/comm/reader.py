@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
+import sys
+from contextlib import suppress
+
 from hetsched.errors import ConnectionLost
 
 from .transports import Stream
@@ -12,6 +16,7 @@ READ_AHEAD = 1 << 16
 """The bytes of the buffer for what is read ahead."""
 
 _LARGE = 1 << 16
+_MAPPED = 1 << 20
 
 
 class Reader:
@@ -84,9 +89,21 @@ class Target:
 
 
 def _room(count: int) -> memoryview:
-    if count < _LARGE:
-        return memoryview(bytearray(count))
     # A bytearray is filled with zeros first, which costs as much as receiving.
-    import numpy
+    if count >= _LARGE and "numpy" in sys.modules:
+        import numpy  # not from sys.modules: another thread may be loading it
 
-    return numpy.empty(count, numpy.uint8).data
+        return numpy.empty(count, numpy.uint8).data
+    if count >= _MAPPED:  # a scheduler has no numpy
+        return memoryview(_mapped(count))
+    return memoryview(bytearray(count))
+
+
+def _mapped(count: int) -> mmap.mmap:
+    try:
+        room = mmap.mmap(-1, count, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"no memory for {count} bytes: {error}") from error
+    with suppress(AttributeError, OSError):  # not every system has it
+        room.madvise(mmap.MADV_HUGEPAGE)
+    return room

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import dask
-from dask._expr import HLGExpr, _HLGExprSequence
+from dask._expr import HLGExpr, _AnnotationsTombstone, _HLGExprSequence
 from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import ensure_dict
@@ -128,8 +128,12 @@ def _from_layers(graphs: list[HighLevelGraph | Mapping[Key, Any]], fuse: bool) -
 
 
 def _annotate(notes: dict[Key, dict[str, Any]], layer: Layer, annotations: Mapping[str, Any]) -> None:
-    if varies(annotations):
-        for key in layer:
-            notes[key] = resolve(annotations, key)
-    else:
+    if not varies(annotations):
         notes.update(dict.fromkeys(layer, validate(annotations)))
+        return
+    for key in layer:
+        called = {name: value(key) if callable(value) else value for name, value in annotations.items()}
+        # What delayed makes of several annotated values is one layer, where a tombstone says that a key had none.
+        found = {name: value for name, value in called.items() if not isinstance(value, _AnnotationsTombstone)}
+        if found:
+            notes[key] = resolve(found, key)

@@ -9,10 +9,11 @@ from typing import Any
 import trio
 
 from hetsched.comm.channel import Channel
-from hetsched.comm.messages import Closed
+from hetsched.comm.messages import Closed, WorkerOffered
 from hetsched.comm.payloads import Supplies
+from hetsched.comm.transports import parse_address
 from hetsched.comm.wire import encode
-from hetsched.errors import ConnectionLost
+from hetsched.errors import ConnectionLost, ProtocolError
 
 __all__ = ["MOST_WAITING", "PACKET_BYTES", "ClientLink", "Link", "WorkerLink"]
 
@@ -62,11 +63,11 @@ class Link:
             self.why = why
             self.scope.cancel()
 
-    async def close(self, why: str) -> None:
-        """Tell the peer why, if it listens, and close."""
+    async def close(self, why: str, final: bool = False) -> None:
+        """Tell the peer why, if it listens, and close; ``final``: it need not come again."""
         with trio.move_on_after(1):
             with suppress(ConnectionLost):
-                await self.channel.send([encode(Closed("", why))])
+                await self.channel.send([encode(Closed("", why, final))])
         with trio.move_on_after(1, shield=True):
             await self.channel.aclose()
 
@@ -95,6 +96,18 @@ class WorkerLink(Link):
         self.joined = False
         self.leave_by: float | None = None
         """When it has to be gone that wants to leave (seconds on the server's clock)."""
+
+    def offered(self, message: WorkerOffered) -> None:
+        """Note what a worker offers. Raises ProtocolError for a second offer, and for an address that is none."""
+        if self.joined:
+            raise ProtocolError(f"{self.name} has offered itself already")
+        try:
+            parse_address(message.address)
+        except ValueError as error:
+            raise ProtocolError(f"{self.name} cannot be reached: {error}") from error
+        self.joined = True
+        self.address = message.address
+        self.note(message.facts)
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hetsched.core.annotations import WHOLE_LIMIT
 from hetsched.core.explain import explain
 from hetsched.core.state import State, TaskState
 from hetsched.errors import ProtocolError
@@ -27,6 +28,9 @@ def answer(
             for _, ts in _tasks(state, client, number, [position]):
                 return explain(state, ts)
             raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
+        case "phases", int(number):
+            graph = state.graphs.get((client, number))
+            return bytes([ts.phase for ts in graph.tasks]) if graph is not None else b""
         case _:
             raise ProtocolError(f"a question {question!r} about {about!r:.80} cannot be answered")
 
@@ -59,7 +63,7 @@ def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
                 "resources": dict(ws.capacity.resources),
                 "pool": ws.capacity.pool,
                 "held": ws.held,
-                "nbytes": ws.nbytes,
+                "nbytes": min(ws.nbytes, WHOLE_LIMIT),  # a worker may have said anything
                 "assigned": dict(ws.assigned),
                 "facts": dict(link.facts),
             }

@@ -78,7 +78,7 @@ def read_recording(path: str | os.PathLike[str]) -> Iterator[Recorded]:
 
 
 def _kind(error: Any) -> str:
-    return str(error[0]) if isinstance(error, tuple) else type(error).__name__
+    return str(error[0]) if isinstance(error, tuple) and error else type(error).__name__
 
 
 def _plain(value: Any) -> Any:

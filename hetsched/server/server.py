@@ -12,15 +12,33 @@ import trio
 
 from hetsched.comm.channel import accept_channel
 from hetsched.comm.handshake import Hello
-from hetsched.comm.messages import Answered, Asked, GraphPart, HeartBeat, WorkerLeaving, WorkerOffered
+from hetsched.comm.messages import (
+    Answered,
+    Asked,
+    GraphPart,
+    HeartBeat,
+    PeerLost,
+    Warned,
+    WorkerLeaving,
+    WorkerOffered,
+    WorkerWelcomed,
+)
 from hetsched.comm.payloads import Depot
 from hetsched.comm.transports import Listener, Stream, listen
 from hetsched.comm.wire import from_client, from_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks, WorkerCommand
-from hetsched.core.events import ClientLeft, Event, ReplicasAdded, WorkerJoined, WorkerLost, WorkerRetiring
+from hetsched.core.events import (
+    ClientLeft,
+    Event,
+    ReplicasAdded,
+    TasksStranded,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRetiring,
+)
 from hetsched.core.recovery import only_on
 from hetsched.core.scheduler import Scheduler
-from hetsched.errors import ConnectionLost, HetschedError, OversizeError, ProtocolError
+from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 
 from .links import ClientLink, Link, WorkerLink
 from .questions import answer
@@ -29,6 +47,9 @@ from .stranded import Stranded
 __all__ = ["Limits", "Server"]
 
 log = logging.getLogger("hetsched.scheduler")
+
+
+_LOOK_SECONDS = 0.05
 
 
 class Limits(NamedTuple):
@@ -41,7 +62,9 @@ class Limits(NamedTuple):
     leaving: float = 60.0
     """A worker that wants to leave has so long to finish what it was told to do."""
     no_worker: float | None = 5.0
-    """The log tells of tasks that no worker could run after this time; None: never."""
+    """The log and those who wait are told of tasks that no worker could run after this time; None: never."""
+    no_worker_ends: float | None = None
+    """Such tasks fail after this time; None: never."""
 
 
 class Server:
@@ -66,6 +89,7 @@ class Server:
         self._serial = 0
         self._busy = perf_counter()
         self._stop = trio.Event()
+        self._stranded = Stranded(limits.no_worker, limits.no_worker_ends)
         self._started = perf_counter()
 
     async def serve(
@@ -119,10 +143,11 @@ class Server:
         role, name = channel.peer.role, channel.peer.name
         if role == "worker":
             worker = WorkerLink(name, channel, perf_counter())
-            if name in self._workers:
-                await worker.close(f"there is a worker {name!r} already")
+            if not await self._is_free(name):
+                await worker.close(f"there is a worker {name!r} already: give this one another --name", final=True)
                 log.warning("turned away a second worker %s from %s", name, peername)
                 return
+            worker.heard = perf_counter()
             self._workers[name] = worker
             await self._attend(worker)
         elif role == "client":
@@ -133,10 +158,20 @@ class Server:
         else:
             await channel.aclose()
 
+    async def _is_free(self, name: str) -> bool:
+        """Wait until a worker of this name, if there is one, is gone or has shown that it lives."""
+        knocked = perf_counter()
+        while (known := self._workers.get(name)) is not None:
+            if known.heard > knocked:
+                return False
+            await trio.sleep(_LOOK_SECONDS)
+        return True
+
     async def _attend(self, link: WorkerLink | ClientLink) -> None:
         """Carry messages to and from one peer until its end."""
         why = ""
-        log.info("%s %s from %s", link.channel.peer.role, link.name, link.channel.peername)
+        channel = link.channel
+        log.info("%s %s from %s: %s", channel.peer.role, link.name, channel.peername, channel.terms)
         try:
             with link.scope:
                 async with trio.open_nursery() as nursery:
@@ -147,11 +182,11 @@ class Server:
                         nursery.cancel_scope.cancel()
         except* (ConnectionLost, OSError) as group:
             why = str(_first(group))
-        except* (ProtocolError, OversizeError) as group:
+        except* (ProtocolError, OversizeError, AnnotationError) as group:
             why = str(_first(group))
             with trio.CancelScope(shield=True):
                 await link.close(why)
-        except* AssertionError as group:  # a bug of ours must not end the others' work
+        except* Exception as group:  # a bug of ours must not end the others' work
             why = "an error of the scheduler's own"
             log.exception("while attending to %s", link.name, exc_info=_first(group))
         finally:
@@ -165,6 +200,9 @@ class Server:
             self._workers.pop(link.name, None)
             self._where.pop(link.name, None)
             if link.joined:
+                for other in self._workers.values():
+                    if other.joined:
+                        other.say(PeerLost(other.name, link.address))
                 self.feed(WorkerLost(link.name, why))
         else:
             self._clients.pop(link.name, None)
@@ -189,11 +227,9 @@ class Server:
             case HeartBeat():
                 link.note(message.facts)
             case WorkerOffered():
-                if link.joined:
-                    raise ProtocolError(f"{link.name} has offered itself already")
-                link.joined = True
-                link.address = self._where[link.name] = message.address
-                link.note(message.facts)
+                link.offered(message)
+                self._where[link.name] = link.address
+                link.say(WorkerWelcomed(link.name))
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
                 link.leave_by = perf_counter() + self.limits.leaving
@@ -241,6 +277,7 @@ class Server:
     def _answer(self, link: ClientLink, number: int, question: str, about: Any) -> None:
         links: list[Link] = [*self._workers.values(), *self._clients.values()]
         facts = {"addresses": self.addresses, "seconds": perf_counter() - self._started, "name": self.hello.name}
+        facts["stranded"] = self._stranded.standing(self.scheduler.state)
         try:
             found = answer(question, about, link.name, self.scheduler.state, links, facts)
         except ProtocolError as error:
@@ -311,9 +348,10 @@ class Server:
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""
         silence = self.limits.worker_silence
-        stranded = None if self.limits.no_worker is None else Stranded(self.limits.no_worker)
+        waits = [time for time in (self.limits.no_worker, self.limits.no_worker_ends) if time is not None]
+        pause = max(0.01, min(silence / 4, 1.0, *(time / 4 for time in waits)))
         while True:
-            await trio.sleep(min(silence / 4, 1.0))
+            await trio.sleep(pause)
             now = perf_counter()
             for link in list(self._workers.values()):
                 if now - link.heard > silence:
@@ -322,15 +360,27 @@ class Server:
                     if now > link.leave_by:
                         link.end(f"it wanted to leave, and had not finished after {self.limits.leaving:g} s")
                     self._see_off(link)
-            if stranded is not None:
-                for sentence in stranded.look(self.scheduler.state, now):
-                    log.warning(sentence)
+            self._tell_stranded(now)
             idle = self.limits.idle
             if self.scheduler.state.tasks or self._clients:
                 self._busy = now
             elif idle is not None and now - self._busy > idle:
                 log.info("nothing to do for %g s: this is the end", idle)
                 self.stop()
+
+
+    def _tell_stranded(self, now: float) -> None:
+        """Tell of tasks that no worker could run, and give up those that have waited as long as they may."""
+        told, overdue = self._stranded.look(self.scheduler.state, now)
+        for plight in told:
+            log.warning("%s", plight.sentence)
+            for client in plight.clients:
+                link = self._clients.get(client)
+                if link is not None:
+                    link.say(Warned(client, plight.sentence))
+        if overdue:
+            assert self.limits.no_worker_ends is not None
+            self.feed(TasksStranded(overdue, self.limits.no_worker_ends))
 
 
 def _first(group: BaseExceptionGroup[Any]) -> BaseException:

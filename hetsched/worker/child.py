@@ -31,6 +31,8 @@ class ChildProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self.about: Any = None
+        """What the next task may know of itself."""
 
     def call(self, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
         """Run a task in the child and return its result.
@@ -40,7 +42,7 @@ class ChildProcess:
         import cloudpickle
 
         args = None if spec.args is EACH else spec.args  # it is told by identity, which a pickle does not keep
-        order = cloudpickle.dumps((spec.func, args, spec.kwargs, list(inputs)))
+        order = cloudpickle.dumps((spec.func, args, spec.kwargs, list(inputs), self.about))
         process = self._start()
         assert process.stdin is not None and process.stdout is not None
         try:

@@ -12,6 +12,7 @@ from hetsched.comm.remote_errors import dump_error
 from hetsched.core.types import EACH, TaskSpec
 
 from .child import read_frame, write_frame
+from .inside import set_in_child
 
 __all__ = ["main"]
 
@@ -37,7 +38,8 @@ def main() -> None:
 
 def _answer(order: bytes) -> bytes:
     try:
-        func, args, kwargs, inputs = cloudpickle.loads(order)
+        func, args, kwargs, inputs, about = cloudpickle.loads(order)
+        set_in_child(about)
         spec = TaskSpec(None, func, EACH if args is None else args, kwargs)
         return bytes(cloudpickle.dumps((True, spec(inputs))))
     except BaseException as error:  # user code: whatever it raises is the task's outcome

@@ -33,7 +33,17 @@ class Waiter(Protocol):
 
 
 class Owner(Protocol):
-    """A worker, as a task that waits sees it."""
+    """A worker, as a task that runs on it sees it."""
+
+    @property
+    def worker(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def pool(self) -> str | None:
+        """The pool it is in, if any."""
+        ...
 
     def wait(self, batch: RunningBatch, waiter: Waiter) -> None:
         """Wait inside of the task ``batch`` is at, its slot given up meanwhile."""

@@ -66,7 +66,10 @@ class Engine:
         store: MutableMapping[TaskId, Any] | None = None,
         fetch: Callable[[WorkerId, Sequence[TaskId]], None] | None = None,
         note: Callable[[Sequence[Outcome]], None] | None = None,
+        pool: str | None = None,
     ) -> None:
+        self.worker = worker
+        self.pool = pool
         self.store: MutableMapping[TaskId, Any] = {} if store is None else store
         self._fetch = fetch
         self._note = note

@@ -17,7 +17,7 @@ from hetsched.comm.serialize import deserialize, serialize
 from hetsched.comm.transports import Listener, Stream
 from hetsched.comm.wire import encode, from_holder, from_reader
 from hetsched.core.types import TaskId
-from hetsched.errors import ConnectionLost, HetschedError
+from hetsched.errors import ConnectionLost, HetschedError, OversizeError
 
 from .store import Store
 
@@ -29,6 +29,9 @@ ANSWER_BYTES = 64 * 2**20
 """An answer is sent in pieces of about so many bytes, each with one result at least."""
 
 _IN_THREAD = 1 << 20  # bytes of a result from which (de)serialising is left to a thread
+
+_UNFIT = (Exception, SystemExit)
+"""What an object's own code may raise when it is pickled or loaded, without an end to the process."""
 
 
 class Secrets:
@@ -72,6 +75,7 @@ class Holder:
         except (HetschedError, OSError) as error:
             log.warning("turned away %s: %s", peername, error)
             return
+        log.info("%s %s reads, from %s: %s", channel.peer.role, channel.peer.name, peername, channel.terms)
         try:
             while True:
                 messages, _ = await channel.receive()
@@ -93,18 +97,18 @@ class Holder:
         for task in asked.tasks:
             try:
                 value = await self._look(task)
-            except KeyError:
+            except Exception:  # it is not here, or came and could not be loaded: others may still have it
                 missing.append(task)
                 continue
             try:
                 header, buffers = await _dump(value, channel)
-            except Exception as error:  # the object's own code
+                size = _size_for(channel, buffers)
+            except _UNFIT as error:
                 unfit.append((task, dump_error(error, channel.terms.pickle)))
                 continue
             finally:
                 del value
-            size = sum(memoryview(buffer).nbytes for buffer in buffers)
-            if results and nbytes + size > ANSWER_BYTES:
+            if results and nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit):
                 await channel.send([encode(ResultsSent("", results, (), (), False))], frames)
                 results, frames, nbytes = [], [], 0
             results.append((task, header, len(buffers)))
@@ -119,11 +123,27 @@ class Holder:
         return await trio.to_thread.run_sync(self._store.__getitem__, task)
 
 
+def _size_for(channel: Channel, buffers: Sequence[Any]) -> int:
+    """The bytes of a result. Raises OversizeError where that is more than the peer takes."""
+    size = sum(memoryview(buffer).nbytes for buffer in buffers)
+    if size > channel.terms.send_limit:
+        raise OversizeError(f"a result of {size} bytes; {channel.peername} takes {channel.terms.send_limit} at once")
+    return size
+
+
 async def _dump(value: Any, channel: Channel) -> tuple[Any, list[Any]]:
     terms = channel.terms
-    if getattr(value, "nbytes", 0) > _IN_THREAD and type(value).__module__ != "numpy":
+    if type(value).__module__ != "numpy" and _is_large(value):
         return await trio.to_thread.run_sync(serialize, value, terms.pickle, terms.send_devices)
     return serialize(value, terms.pickle, terms.send_devices)
+
+
+def _is_large(value: Any) -> bool:
+    try:
+        nbytes = value.nbytes
+        return isinstance(nbytes, int) and nbytes > _IN_THREAD
+    except Exception:  # the object's own code, or it does not say
+        return False
 
 
 async def take_results(
@@ -149,7 +169,7 @@ async def take_results(
                 own = [frame for _, frame in zip(range(count), left, strict=False)]
                 try:
                     keep(task, await _load(header, own))
-                except Exception as error:  # the object's own code
+                except _UNFIT as error:
                     unfit.append((task, error))
             if sent.final:
                 return missing, unfit
@@ -188,7 +208,7 @@ class Peers:
                     address, self._hello, self._secrets.token, self._secrets.tls_for(address)
                 )
             found = await take_results(channel, tasks, note)
-        except (HetschedError, OSError) as error:
+        except (HetschedError, OSError, ValueError) as error:  # ValueError: it has no address that fits this worker
             if channel is not None:
                 await channel.aclose()
             left = [task for task in tasks if task not in done]
@@ -205,6 +225,12 @@ class Peers:
         if self._idle.setdefault(address, channel) is not channel:
             await channel.aclose()
         return found
+
+    async def forget(self, address: str) -> None:
+        """Close the connection to a peer, if there is one that is not in use."""
+        channel = self._idle.pop(address, None)
+        if channel is not None:
+            await channel.aclose()
 
     async def aclose(self) -> None:
         """Close all connections."""

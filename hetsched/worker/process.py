@@ -6,24 +6,33 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import psutil
 import trio
 
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
-from hetsched.comm.messages import Closed, HeartBeat, Orders, PayloadsDropped, WorkerLeaving, WorkerOffered
+from hetsched.comm.messages import (
+    Closed,
+    HeartBeat,
+    Orders,
+    PayloadsDropped,
+    PeerLost,
+    WorkerLeaving,
+    WorkerOffered,
+    WorkerWelcomed,
+)
 from hetsched.comm.remote_errors import dump_error, load_error
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
 from hetsched.core.events import CapacityChanged, TasksFailed, WorkerEvent
 from hetsched.core.types import Capacity, TaskId
-from hetsched.errors import ConnectionLost, ProtocolError, Rejected
+from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 
 from .engine import Engine
 from .instructions import KeysFetched
@@ -75,9 +84,13 @@ class _Results(Store):
 
     def _fetch(self, key: TaskId) -> Any:
         error = self.unfit.get(key)
-        if error is not None:
+        if error is None:
+            return super()._fetch(key)
+        if isinstance(error, Exception) and not isinstance(error, KeyError):
             raise error
-        return super()._fetch(key)
+        # A KeyError would say that the result is not here and may be had anew.
+        name = type(error).__qualname__
+        raise RemoteError(f"{name}: {error}", type_name=name, message=str(error), remote_traceback="") from error
 
     def pop(self, key: TaskId, *default: Any) -> Any:
         """Take a result out."""
@@ -100,6 +113,9 @@ class WorkerProcess:
         self._store = _Results(most, offer.local_directory, say=log.warning)
         self._peers = Peers(hello, secrets)
         self._fetching = trio.CapacityLimiter(MOST_FETCHES)
+        self._asked: dict[str, trio.CancelScope] = {}
+        """What ends the waiting for a peer that was asked for results."""
+        self._making_room = False
         self._shelf = Shelf()
         self._outbox: deque[Any] = deque()
         self._memory: MemoryState = "running"
@@ -110,6 +126,8 @@ class WorkerProcess:
 
     async def run(self, address: str, *, started: Callable[[str], None] | None = None) -> str:
         """Serve a scheduler until it, or :meth:`leave`, ends this; returns why.
+
+        ``started`` is called with the address for peers when the scheduler has taken this worker in.
 
         Raises Rejected where it does not take this worker, ConnectionLost or TimeoutError where it cannot be reached,
         and OutOfMemory. Cancelled, everything is closed and tasks that run are left to themselves.
@@ -122,7 +140,7 @@ class WorkerProcess:
         executors, resources = self._capacity.executors, self._capacity.resources
         engine = self._engine = Engine(
             self.offer.name, executors, resources, self._measure, self._outbox.append, self._after,
-            self.offer.devices, self._store, self._fetch, self._note,
+            self.offer.devices, self._store, self._fetch, self._note, self._capacity.pool,
         )  # fmt: skip
         facts = {"host": platform.node(), "pid": os.getpid(), "memory_limit": self.offer.memory_limit}
         self._outbox.append(WorkerOffered(self.offer.name, self._capacity, listener.address, facts))
@@ -134,9 +152,7 @@ class WorkerProcess:
                 nursery.start_soon(holder.serve, listener, nursery)
                 nursery.start_soon(self._write, channel)
                 nursery.start_soon(self._beat)
-                if started is not None:
-                    started(listener.address)
-                await self._read(channel)
+                await self._read(channel, partial(started, listener.address) if started is not None else None)
                 nursery.cancel_scope.cancel()
         except* (ConnectionLost, OSError, ProtocolError) as group:
             self._why = self._why or str(_first(group))
@@ -160,28 +176,41 @@ class WorkerProcess:
 
     # From the scheduler
 
-    async def _read(self, channel: Channel) -> None:
+    async def _read(self, channel: Channel, started: Callable[[], None] | None) -> None:
         while True:
             messages, frames = await channel.receive()
             left = iter(frames)
             for said in messages:
                 message = to_worker.decode(said, self.offer.name)
                 match message:
-                    case Orders():
-                        garbage = self._engine.order(self._shelf.unpack(message, left))
-                    case CancelTasks() | FreeKeys() | FetchKeys():
-                        garbage = self._engine.order(message)
-                    case PayloadsDropped():
-                        self._shelf.drop(message)
-                        garbage = []
-                    case Closed(_, why):
+                    case WorkerWelcomed():
+                        if started is not None:
+                            started()
+                    case PeerLost(_, address):
+                        await self._give_up(address)
+                    case Closed(_, why, final):
+                        if final:
+                            raise Rejected(why)
                         self._why = why
                         return
                     case _:
-                        assert_never(message)
-                del garbage
+                        self._obey(message, left)
             self._after()
             await trio.lowlevel.checkpoint()
+
+    def _obey(self, message: Any, frames: Iterator[Any]) -> None:
+        """Carry out an order; what is dropped for it goes at the end, where no lock is held."""
+        garbage: list[Any] = []
+        match message:
+            case Orders():
+                garbage = self._engine.order(self._shelf.unpack(message, frames))
+            case CancelTasks() | FreeKeys() | FetchKeys():
+                garbage = self._engine.order(message)
+            case PayloadsDropped():
+                self._shelf.drop(message)
+            case _:
+                raise AssertionError(f"{message!r:.80} is no order")
+        del garbage
 
     # To the scheduler
 
@@ -233,7 +262,8 @@ class WorkerProcess:
         limit = self.offer.memory_limit
         if limit:
             over = excess(rss, limit, self.offer.thresholds)
-            if over > 0:
+            if over > 0 and not self._making_room:
+                self._making_room = True
                 self._nursery.start_soon(self._make_room, max(0, stats.nbytes - over))
             state = assess(rss, limit, self._memory, self.offer.thresholds)
             if state == "terminate":
@@ -248,7 +278,10 @@ class WorkerProcess:
         return {"rss": rss, "state": self._memory, **stats._asdict(), "time": perf_counter()}
 
     async def _make_room(self, target: int) -> None:
-        await trio.to_thread.run_sync(self._store.make_room, target)
+        try:
+            await trio.to_thread.run_sync(self._store.make_room, target)
+        finally:
+            self._making_room = False
 
     # Results
 
@@ -263,6 +296,13 @@ class WorkerProcess:
         except trio.RunFinishedError:
             return
 
+    async def _give_up(self, peer: str) -> None:
+        """A peer is lost: wait for it no longer, though its connections may look alive if it is frozen."""
+        scope = self._asked.get(peer)
+        if scope is not None:
+            scope.cancel()
+        await self._peers.forget(peer)
+
     async def _get(self, peer: str, tasks: Sequence[TaskId]) -> None:
         came: list[TaskId] = []
         sizes: list[tuple[TaskId, int, int]] = []
@@ -272,8 +312,15 @@ class WorkerProcess:
             came.append(task)
             sizes.append((task, *self._measure(value)))
 
-        async with self._fetching:
-            missing, unfit = await self._peers.fetch(peer, tasks, keep)
+        missing: Sequence[TaskId] = ()
+        unfit: Sequence[tuple[TaskId, bytes | BaseException]] = ()
+        with trio.CancelScope() as scope:
+            self._asked[peer] = scope
+            async with self._fetching:
+                missing, unfit = await self._peers.fetch(peer, tasks, keep)
+        del self._asked[peer]
+        if scope.cancelled_caught:
+            missing = [task for task in tasks if task not in came]
         if self._store.target is not None and sizes:
             await trio.to_thread.run_sync(self._store.note_many, sizes)
         for task, error in unfit:

@@ -15,6 +15,7 @@ from hetsched.errors import TaskCancelled
 from .child import ChildProcess
 from .context import InContext
 from .current import RunningBatch
+from .inside import current_task
 from .sizes import FIXED
 
 __all__ = ["SLICE_SECONDS", "Failure", "Report", "in_child", "run_tasks"]
@@ -122,6 +123,7 @@ def _failure(executor: str, task: TaskId, attempt: int, error: BaseException) ->
 
 def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
     """Run a task in a child process; a function that has something to do around the call in this one may do it."""
+    child.about = current_task()
     spec = spec.loaded()
     func = spec.func
     if isinstance(func, InContext):

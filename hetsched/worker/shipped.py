@@ -29,15 +29,23 @@ class _Parcel:
 
     def task(self, place: int) -> tuple[Any, tuple[Any, ...], dict[str, Any] | None]:
         """The function and arguments of one of its tasks; raises whatever loading them raises."""
+        which, args, kwargs, *inside = self._entry(place)
+        func = inside[0] if which < 0 else load_function(*self._code[which])
+        return func, EACH if args is None else args, kwargs
+
+    def annotations(self, place: int) -> dict[str, Any] | None:
+        """The annotations of one of its tasks."""
+        entry = self._entry(place)
+        return entry[4] if len(entry) > 4 else None
+
+    def _entry(self, place: int) -> Any:
         if self._loaded is None:
             with self._lock:
                 if self._loaded is None:
                     first, *buffers = self._frames
                     self._loaded = pickle.loads(first, buffers=buffers)
                     self._frames = ()
-        which, args, kwargs, *inside = self._loaded[place]
-        func = inside[0] if which < 0 else load_function(*self._code[which])
-        return func, EACH if args is None else args, kwargs
+        return self._loaded[place]
 
 
 class Shipped(TaskSpec):
@@ -53,7 +61,7 @@ class Shipped(TaskSpec):
     def loaded(self) -> TaskSpec:
         """Load it; raises what its pickles raise."""
         func, args, kwargs = self._parcel.task(self._place)
-        return TaskSpec(self.key, func, args, kwargs)
+        return TaskSpec(self.key, func, args, kwargs, (), self._parcel.annotations(self._place))
 
     def __call__(self, inputs: Sequence[Any]) -> Any:
         """Run the task on the results of its dependencies; raises what loading and running it raise."""
