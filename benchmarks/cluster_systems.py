@@ -10,6 +10,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,9 +32,11 @@ class System:
         """Compute a key."""
         raise NotImplementedError
 
-    def start(self, graph: dict[Any, Any], key: Any) -> Any:
-        """Submit a graph and do not wait."""
-        raise NotImplementedError
+    def start(self, graph: dict[Any, Any], key: Any) -> threading.Thread:
+        """Compute a key in a thread."""
+        thread = threading.Thread(target=self.get, args=(graph, key))
+        thread.start()
+        return thread
 
     def submit(self, func: Callable[..., Any], *args: Any, worker: int | None = None) -> Any:
         """Submit a call, to one of the two workers if asked for."""
@@ -65,8 +68,6 @@ class Hetsched(System):
     def get(self, graph: dict[Any, Any], key: Any) -> Any:
         return self.client.get(graph, key)
 
-    def start(self, graph: dict[Any, Any], key: Any) -> Any:
-        return self.client.get(graph, key, sync=False)
 
     def submit(self, func: Callable[..., Any], *args: Any, worker: int | None = None) -> Any:
         options = {} if worker is None else {"workers": [self.names[worker]]}
@@ -132,8 +133,6 @@ class Distributed(System):
     def get(self, graph: dict[Any, Any], key: Any) -> Any:
         return self.client.get(graph, key)
 
-    def start(self, graph: dict[Any, Any], key: Any) -> Any:
-        return self.client.get(graph, key, sync=False)
 
     def submit(self, func: Callable[..., Any], *args: Any, worker: int | None = None) -> Any:
         options = {} if worker is None else {"workers": [f"w{worker}"]}
