@@ -450,6 +450,14 @@ def test_fused_subgraphs_are_taken_apart_where_a_callable_carries_annotations():
     assert noted() == {"j": 1, None: 3}
 
 
+def test_delayed_with_and_without_annotations_computed_unoptimised():
+    with dask.annotate(job="j"):
+        parts = [dask.delayed(inc)(n) for n in range(3)]
+    total = dask.delayed(sum)([dask.delayed(inc)(part) for part in parts])
+    assert dask.compute(total, scheduler=hetsched.get, optimize_graph=False) == (9,)
+    assert noted() == {"j": 3, None: 4}
+
+
 def test_data_frames_warn_by_themselves(frame):
     """dask says so where the annotation is lost; what is said here must stay true of dask."""
     with warnings.catch_warnings(record=True) as caught:

@@ -156,13 +156,14 @@ async def test_a_silent_worker_is_lost():
         with pytest.raises(ConnectionLost):
             while True:
                 said += (await silent.receive()).messages
-        assert said == [("Closed", "nothing was heard of it for 0.2 s")]
+        assert said == [("Closed", "nothing was heard of it for 0.2 s", False)]
 
 
 async def test_a_second_worker_of_a_name_is_turned_away():
     async with small_cluster("a") as cluster:
         twin = WorkerProcess(Offer("a", cluster.workers["a"].offer.capacity), introduce("worker", "a"), Secrets())
-        assert await twin.run(cluster.address) == "there is a worker 'a' already"
+        with pytest.raises(Rejected, match=r"^there is a worker 'a' already: give this one another --name$"):
+            await twin.run(cluster.address)
         channel = await cluster.channel()
         assert await compute(channel, *part(1, spread(5), [5])) == [-10]
 

@@ -1,0 +1,103 @@
+"""What the scenarios' tasks run: functions and classes that a worker can import quickly."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+__all__ = [
+    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "lay", "on_device", "raise_unpicklable", "same",
+    "stubborn", "thing", "thing_fails",
+]  # fmt: skip
+
+
+def same(x):
+    """Give it back."""
+    return x
+
+
+@dataclasses.dataclass
+class Held:
+    """A dataclass that holds something."""
+
+    name: str
+    what: object
+
+
+def arrays(count, nbytes):
+    """So many arrays of so many bytes."""
+    import numpy as np
+
+    return [np.full(nbytes, n % 251, "u1") for n in range(count)]
+
+
+def on_device(host):
+    """Bring an array to the device."""
+    import fakegpu
+
+    return fakegpu.Array(host)
+
+
+def in_containers(hosts):
+    """Arrays on the device, as they are and in containers, and seen in ways that are not contiguous."""
+    import fakegpu
+    import pandas as pd
+
+    one = {name: fakegpu.Array(host) for name, host in hosts.items()}
+    column = pd.Series(list(one.values()), dtype=object)
+    square = one["C"]
+    return {
+        "dict": one, "list": list(one.values()), "tuple": tuple(one.values()), "held": Held("C", [square]),
+        "frame": pd.DataFrame({"n": range(len(one)), "what": column}), "sliced": square[::2, ::-3],
+        "turned": square.T[1:], "twice": [square, square],
+    }  # fmt: skip
+
+
+def stubborn(wrap):
+    """Something on the device that does not come to the host."""
+    import fakegpu
+
+    return wrap([fakegpu.Stubborn([1.0])])
+
+
+def thing():
+    """An object of a class that not everybody can import."""
+    import only_there
+
+    return only_there.Thing()
+
+
+def thing_fails(text):
+    """Raise an error of such a class."""
+    import only_there
+
+    only_there.fail(text)
+
+
+def _explode(*_):
+    raise RuntimeError("loading this failed")
+
+
+class Landmine:
+    """It can be sent, and not be loaded."""
+
+    def __reduce__(self):
+        return _explode, ("x",)
+
+
+def lay(deep=False):
+    """Make one."""
+    return [1, {"a": Landmine()}] if deep else Landmine()
+
+
+class Unpicklable(Exception):
+    """An error that holds what cannot be pickled."""
+
+    def __init__(self, text):
+        super().__init__(text)
+        self.held = sys._getframe()
+
+
+def raise_unpicklable(text):
+    """Raise it."""
+    raise Unpicklable(text)

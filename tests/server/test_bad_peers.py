@@ -1,0 +1,215 @@
+"""Peers that lie, freeze or hold what cannot be loaded: the others' work goes on."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from small_cluster import SmallCluster, ask, compute, fetch, hear, part, small_cluster
+
+from hetsched.comm.channel import Channel, accept_channel, open_channel
+from hetsched.comm.introduction import introduce
+from hetsched.comm.remote_errors import load_error
+from hetsched.comm.transports import listen
+from hetsched.comm.wire import encode
+from hetsched.core.commands import KeysFailed
+from hetsched.core.events import KeysReleased
+from hetsched.errors import OversizeError
+from hetsched.worker.peers import take_results
+from hetsched.worker.plan import OnList
+
+
+def spread(n):
+    """A graph of n leaves and their sum."""
+    return [(operator.neg, (i,), ()) for i in range(n)] + [(OnList(sum), None, tuple(range(n)))]
+
+
+async def offered(cluster: SmallCluster, address: str, pool: str | None = None) -> Channel:
+    """A worker by hand, that the scheduler has taken in."""
+    channel = await open_channel(cluster.address, introduce("worker", "fake"))
+    cluster.channels.append(channel)
+    await channel.send([("WorkerOffered", ({"cpu": 1}, {}, pool, 2, 0.0, None), address, {})])
+    await channel.receive()
+    return channel
+
+
+async def orders(channel: Channel) -> list[tuple[int, int]]:
+    """What it is told to run next: tasks and attempts."""
+    found = []
+    while not found:
+        messages, _ = await channel.receive()
+        found = [(row[0], row[8]) for message in messages if message[0] == "Orders" for row in message[1]]
+    return found
+
+
+async def finish(channel: Channel, tasks: list[tuple[int, int]]) -> None:
+    await channel.send([("TasksFinished", "cpu", tuple((task, attempt, 0.0, 1.0, 8, 0) for task, attempt in tasks))])
+
+
+@asynccontextmanager
+async def mute() -> AsyncIterator[str]:
+    """Where peers are greeted and then never answered."""
+    listener = await listen("tcp://127.0.0.1:0")
+
+    async def attend() -> None:
+        while True:
+            channels.append(await accept_channel(await listener.accept(), introduce("worker", "mute")))
+
+    channels: list[Channel] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(attend)
+        yield listener.address
+        nursery.cancel_scope.cancel()
+    for channel in channels:
+        await channel.aclose()
+    await listener.aclose()
+
+
+async def test_a_worker_without_an_address_is_told_and_cut_off():
+    async with small_cluster("a") as cluster:
+        channel = await open_channel(cluster.address, introduce("worker", "fake"))
+        cluster.channels.append(channel)
+        await channel.send([("WorkerOffered", ({"cpu": 1}, {}, None, 2, 0.0, None), "nonsense", {})])
+        messages, _ = await channel.receive()
+        assert messages[0][0] == "Closed"
+        assert "no address" in messages[0][1]
+        assert list(cluster.server.scheduler.state.workers) == ["a"]
+
+
+@pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "tcp://127.0.0.1:1", "inproc://nobody"])
+async def test_a_peer_that_cannot_be_reached_costs_no_worker(address):
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, address)
+        await ask(client, *part(1, spread(1), [0, 1]))
+        await finish(fake, (await orders(fake))[:1])
+        assert (await hear(client))[0].ready[0][0] == 0
+        await cluster.add_worker("a")
+        cluster.scopes["fake"] = trio.CancelScope()
+        await fake.send([("WorkerLeaving", "it wants to")])
+        await trio.sleep(0.05)
+        await fake.aclose()
+        found = {}
+        while not (found.get(1) and found[1][0] == cluster.server._where["a"]):
+            for said in await hear(client):
+                found |= {r[0]: r[2] for r in said.ready}
+        assert "a" not in cluster.ends
+
+
+async def test_a_peer_that_freezes_is_not_waited_for_once_it_is_lost():
+    async with mute() as address, small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, address)
+        await ask(client, *part(1, [(operator.neg, (4,), ())], [0], notes={"workers": ("fake", "b")}))
+        await finish(fake, await orders(fake))
+        assert (await hear(client))[0].ready[0][0] == 0
+        await cluster.add_worker("a")
+        await ask(client, *part(2, [(operator.neg, None, (-1,))], [0], externals=[(1, 0)], notes={"workers": ("a",)}))
+        while not cluster.workers["a"]._asked:
+            await trio.sleep(0.005)
+        await trio.sleep(0.05)
+        await cluster.add_worker("b")
+        await fake.aclose()
+        while True:
+            for said in await hear(client):
+                if said.graph == 2:
+                    assert await fetch(said.ready[0]) == 4
+                    return
+
+
+class Stubborn:
+    """Its pickle cannot be loaded but by this one process's first reader."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error = error
+
+    def __reduce__(self):
+        return _raise, (self.error,)
+
+
+def _raise(error):
+    raise error("not here")
+
+
+def make(error):
+    return Stubborn(error)
+
+
+def use(value):
+    return value
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, KeyError, ValueError, SystemExit])
+async def test_what_cannot_be_loaded_fails_its_readers_and_no_worker(error):
+    async with small_cluster("a", "b") as cluster:
+        client = await cluster.channel()
+        await ask(client, *part(1, [(make, (error,), ())], [0], notes={"workers": ("a",)}))
+        (ready,) = (await hear(client))[0].ready
+        await ask(client, *part(2, [(use, None, (-1,))], [0], externals=[(1, 0)], notes={"workers": ("b",)}))
+        (said,) = await hear(client)
+        assert isinstance(said, KeysFailed)
+        assert "not here" in str(load_error(said.error[1]))
+        # Whoever asks the one that could not load it is told that it is not there.
+        (ready,) = cluster.server.scheduler.state.graphs["test-1", 1].tasks
+        for address in cluster.server._where.values():
+            holder = await open_channel(address, introduce("client", "test"))
+            await holder.send([("ResultsAsked", (ready.id,))])
+            messages, _ = await holder.receive()
+            assert messages[0][0] == "ResultsSent"
+            await holder.aclose()
+        assert await compute(client, *part(3, spread(5), [5])) == [-10]
+        assert not cluster.ends
+
+
+async def test_what_is_said_twice_is_no_harm():
+    async with small_cluster("a") as cluster:
+        good, liar = await cluster.channel(), await cluster.channel()
+        await compute(liar, *part(1, spread(5), [0, 5]))
+        await liar.send([encode(KeysReleased("", 1, (0, 0)))])
+        assert await compute(liar, *part(2, spread(5), [5])) == [-10]
+        assert await compute(good, *part(1, spread(5), [5])) == [-10]
+
+
+async def test_a_bad_annotation_is_told_and_nothing_of_the_graph_is_left():
+    async with small_cluster("a") as cluster:
+        good, liar = await cluster.channel(), await cluster.channel()
+        await ask(liar, *part(1, spread(5)[:3], [0], total=6))
+        message, frames = part(1, spread(5)[:2], [], first=3, total=6, notes={"priority": "first"})
+        await ask(liar, message._replace(noted=[0, 1]), frames)
+        closed = [said for said in await hear(liar) if type(said).__name__ == "Closed"]
+        while not closed:
+            closed = [said for said in await hear(liar) if type(said).__name__ == "Closed"]
+        assert "priority='first'" in closed[0].why
+        assert await compute(good, *part(1, spread(5), [5])) == [-10]
+        assert list(cluster.server.scheduler.state.graphs) == [("test-1", 1)]
+
+
+async def test_sizes_that_cannot_be_are_no_harm_to_who_asks():
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:9")
+        await ask(client, *part(1, spread(2)[:2], [0, 1]))
+        tasks = await orders(fake)
+        await fake.send([("TasksFinished", "cpu", tuple((t, n, 0.0, 1.0, 2**64 - 1, 0) for t, n in tasks))])
+        assert {p for said in await hear(client) for p, _, _ in said.ready} == {0, 1}
+        await client.send([("Asked", 1, "info", None)])
+        (said,) = await hear(client)
+        assert said.answer["workers"]["fake"]["held"] == 2
+
+
+async def test_a_result_larger_than_its_reader_takes_is_refused_alone():
+    async with small_cluster("a") as cluster:
+        client = await cluster.channel()
+        await ask(client, *part(1, [(bytes, (100_000,), ()), (operator.neg, (1,), ())], [0, 1]))
+        found = {}
+        while len(found) < 2:
+            for said in await hear(client):
+                found |= {r[0]: r for r in said.ready}
+        reader = await open_channel(found[0][2][0], introduce("client", "test", max_frame=50_000))
+        got = {}
+        missing, unfit = await take_results(reader, [found[0][1], found[1][1]], got.__setitem__)
+        await reader.aclose()
+        assert (missing, got) == ([], {found[1][1]: -1})
+        ((task, error),) = unfit
+        assert task == found[0][1]
+        assert isinstance(load_error(error), OversizeError)
