@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from importlib.metadata import version as installed
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -73,6 +75,50 @@ class Messages(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(lines))
 
 
+class CommandLine(SphinxDirective):
+    """``{command-line}``: the options of the commands, from the commands themselves."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write, per command, what it is called with and what its options are."""
+        import click
+
+        from hetsched.cli.scheduler import scheduler
+        from hetsched.cli.worker import worker
+
+        lines: list[str] = []
+        for name, command in (("hetsched-scheduler", scheduler), ("hetsched-worker", worker)):
+            context = click.Context(command, info_name=name, **command.context_settings)
+            usage = " ".join(command.collect_usage_pieces(context))
+            lines += [f"**`{name} {usage}`**", "", self.marked(" ".join((command.help or "").split())), ""]
+            found = (param.get_help_record(context) for param in command.get_params(context))
+            rows = ([f"`{option}`", self.marked(what)] for option, what in filter(None, found) if what)
+            lines += [*table(["option", "what it says"], rows), ""]
+        return self.parse_text_to_nodes("\n".join(lines))
+
+    @staticmethod
+    def marked(text: str) -> str:
+        """A text in which the names of options are code."""
+        return re.sub(r"--[a-z][a-z-]*", r"`\g<0>`", text)
+
+
+class Settings(SphinxDirective):
+    """``{settings}``: all settings and their defaults, from ``hetsched.yaml``, comments included."""
+
+    LINE = re.compile(r"(?P<indent> *)(?P<name>[\w-]+):(?: (?P<value>.*?))?(?: +# (?P<what>.*))?")
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table in the page's own markup."""
+        import hetsched
+
+        rows, path = [], list[str]()
+        text = Path(hetsched.__file__).with_name("hetsched.yaml").read_text(encoding="utf-8")
+        for match in filter(None, map(self.LINE.fullmatch, text.splitlines())):
+            path[len(match["indent"]) // 2 :] = [match["name"]]
+            if match["value"]:
+                rows.append([f"`{'.'.join(path)}`", f"`{match['value'].strip()}`", match["what"] or ""])
+        return self.parse_text_to_nodes("\n".join(table(["setting", "default", ""], rows)))
+
+
 def plain(text: str) -> str:
     """A type as it is written in a program, without the marks of a forward reference."""
     return text.replace("ForwardRef('", "").replace("')", "").replace("'", "")
@@ -80,7 +126,9 @@ def plain(text: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Make the directives known."""
+    app.add_directive("command-line", CommandLine)
     app.add_directive("messages", Messages)
+    app.add_directive("settings", Settings)
     app.add_directive("vocabulary", Vocabulary)
     app.add_directive("legal-moves", LegalMoves)
     return {"parallel_read_safe": True}
