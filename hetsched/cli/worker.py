@@ -45,8 +45,8 @@ def worker(name: str | None, nworkers: int, nanny: bool, **options: Any) -> None
             raise click.UsageError(str(error)) from error
     if nworkers > 1 and not nanny:
         raise click.UsageError(
-            f"--nworkers {nworkers} needs a process that looks after them, and --no-nanny goes without: leave one of them "
-            "out, or start hetsched-worker several times"
+            f"--nworkers {nworkers} needs a process that looks after them, and --no-nanny goes without: "
+            "leave one of them out, or start hetsched-worker several times"
         )
     base = name or f"{socket.gethostname()}-{os.getpid()}"
     names = [base] if nworkers == 1 else [f"{base}-{i}" for i in range(nworkers)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import trio
@@ -28,9 +29,12 @@ class DoneAndNotDone(NamedTuple):
     not_done: set[Any]
 
 
-async def get(session: Session, built: Built, graph: Ordered | None) -> dict[Key, Any]:
+async def get(
+    session: Session, built: Built, graph: Ordered | None, known: Mapping[Any, Any] = MappingProxyType({})
+) -> dict[Key, Any]:
     """The values of the requested keys of a graph that was submitted (None: it has no tasks).
 
+    ``known`` are results that were fetched already.
     Cancelled, it cancels the graph.
     """
     values = built.values
@@ -39,7 +43,9 @@ async def get(session: Session, built: Built, graph: Ordered | None) -> dict[Key
     results = [*graph.results.values()] if graph is not None else []
     well = False
     try:
-        found = await session.gather([*results, *(future._result for future in held)])  # noqa: SLF001
+        missing = [result for result in results if result not in known]
+        found = await session.gather([*missing, *(future._result for future in held)])  # noqa: SLF001
+        found = {**known, **found}
         well = True
     finally:
         if graph is not None:

@@ -119,7 +119,7 @@ class Client(Submitting[Future]):
             if following is not None and graph is not None:
                 while (phases := self._loop.run(look, self.session, graph, following)) is not None:
                     following.take(phases)
-            return self._loop.run(calls.get, self.session, built, graph)
+            return self._loop.run(calls.get, self.session, built, graph, following.fetched if following else {})
         except BaseException as error:
             if graph is not None and not graph.over and self.session.ended is None:  # interrupted before it began
                 self._loop.soon(lambda: self.session.orders.drop(graph, cancel=True))

@@ -13,7 +13,7 @@ from hetsched.core.state import Phase
 from hetsched.core.types import Key
 from hetsched.graph.build import Built
 
-from .results import Ordered, Waiting
+from .results import Ordered, Result, Waiting
 from .session import Session
 
 __all__ = ["LOOK_SECONDS", "Following", "look"]
@@ -31,40 +31,53 @@ class Following:
     def __init__(self, callbacks: Callbacks, built: Built, where: str) -> None:
         self.pause = LOOK_SECONDS
         """Seconds to the next look."""
+        self.fetched: dict[Result, Any] = {}
+        """The values that were asked for, as far as they are here."""
         self._callbacks = callbacks
         self._keys = [spec.key for spec in built.tasks]
-        self._wanted = set(built.places)
+        self._wanted = set(built.places.values())
         self._where = where
-        self._told = bytearray(len(self._keys))  # 1: begun, 2: done
+        self._begun = bytearray(len(self._keys))
+        self._done = bytearray(len(self._keys))
 
     def take(self, phases: bytes) -> None:
-        """Take the phases of the tasks, in order, as far as they are known. Raises what a callback raises."""
-        began = [n for n, phase in enumerate(phases) if not self._told[n] and phase in _BEGUN]
-        done = [n for n, phase in enumerate(phases) if self._told[n] < 2 and phase in _DONE]
-        self._tell(began, done, None)
+        """Take the phases of the tasks, in order, as far as they are known. Raises what a callback raises.
+
+        The end of a task whose value was asked for is told when the value is here.
+        """
+        values = {result.position: value for result, value in self.fetched.items()}
+        for n, phase in enumerate(phases):
+            if phase in _BEGUN and not self._begun[n]:
+                self._begin(n)
+        for n, phase in enumerate(phases):
+            if phase in _DONE and not self._done[n] and (n in values or n not in self._wanted):
+                self._end(n, values)
 
     def end(self, values: Mapping[Key, Any]) -> None:
         """Take the values: all has run. Raises what a callback raises."""
-        began = [n for n, told in enumerate(self._told) if not told]
-        self._tell(began, [n for n, told in enumerate(self._told) if told < 2], values)
+        here = {n: values[key] for n, key in enumerate(self._keys) if key in values}
+        for n, begun in enumerate(self._begun):
+            if not begun:
+                self._begin(n)
+        for n, done in enumerate(self._done):
+            if not done:
+                self._end(n, here)
 
-    def _tell(self, began: list[int], done: list[int], values: Mapping[Key, Any] | None) -> None:
-        for n in began:
-            self._told[n] = 1
-            self._callbacks.started(self._keys[n])
-        for n in done:
-            key = self._keys[n]
-            # The end of what was asked for is told with its value, which is not here yet.
-            if values is not None or key not in self._wanted:
-                self._told[n] = 2
-                known = values or {}
-                self._callbacks.ended(key, known.get(key), self._where, here=key in known)
+    def _begin(self, n: int) -> None:
+        self._begun[n] = True
+        self._callbacks.started(self._keys[n])
+
+    def _end(self, n: int, values: Mapping[int, Any]) -> None:
+        if not self._begun[n]:
+            self._begin(n)
+        self._done[n] = True
+        self._callbacks.ended(self._keys[n], values.get(n), self._where, here=n in values)
 
 
 async def look(session: Session, graph: Ordered, following: Following) -> bytes | None:
     """What the scheduler knows of a graph's tasks, after a pause; None once all that was asked for is there, or fails.
 
-    Raises ConnectionLost. Safe to cancel.
+    Fetches what of it is there. Raises ConnectionLost. Safe to cancel.
     """
     with trio.move_on_after(following.pause):
         await Waiting(graph.results.values(), "error").wait()
@@ -74,4 +87,6 @@ async def look(session: Session, graph: Ordered, following: Following) -> bytes 
     asked = perf_counter()
     phases: bytes = await session.ask("phases", graph.number)
     following.pause = max(LOOK_SECONDS, 10 * (perf_counter() - asked))
+    ready = [r for r in graph.results.values() if r.status == "finished" and r not in following.fetched]
+    following.fetched.update(await session.gather(ready, skips=True))
     return phases

@@ -151,6 +151,10 @@ def _who(hello: Hello) -> str:
     return f"{hello.role} {hello.name!r}" if hello.name else f"an unnamed {hello.role}"
 
 
+def _release(hello: Hello) -> str:
+    return f" (hetsched {hello.libraries['hetsched']})" if "hetsched" in hello.libraries else ""
+
+
 def _check_pair(a: Hello, b: Hello) -> None:
     if a.role == b.role != "worker":
         raise _Disagreement(f"{_who(a)} and {_who(b)} have nothing to say to each other: both are {a.role}s")
@@ -165,7 +169,9 @@ def _protocol(a: Hello, b: Hello) -> int:
     shared = set(a.protocols) & set(b.protocols)
     if shared:
         return max(shared)
-    spoken = " and ".join(f"{_who(h)} speaks {', '.join(map(str, sorted(set(h.protocols))))}" for h in (a, b))
+    spoken = " and ".join(
+        f"{_who(h)}{_release(h)} speaks {', '.join(map(str, sorted(set(h.protocols))))}" for h in (a, b)
+    )
     raise _Disagreement(f"no protocol version in common: {spoken}; use releases of hetsched closer to each other")
 
 

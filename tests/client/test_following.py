@@ -120,6 +120,20 @@ def _gates_here():
     return import_module(__name__)._gates
 
 
+def test_what_was_asked_for_is_told_with_its_value_as_soon_as_it_is_there(client):
+    go = threading.Event()
+    seen = []
+
+    def posttask(key, result, dsk, state, worker_id):
+        seen.append((key, result))
+        go.set()
+
+    _gates["go"] = go
+    with Callback(posttask=posttask):
+        assert client.get({"first": (inc, 1), "last": (_after, 5)}, ["first", "last"]) == (2, 6)
+    assert seen == [("first", 2), ("last", 6)]
+
+
 def test_a_progress_bar_reaches_the_end(client):
     out = io.StringIO()
     with ProgressBar(out=out, dt=0.01):

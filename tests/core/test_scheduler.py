@@ -486,7 +486,8 @@ def test_a_result_with_a_copy_is_not_lost_with_its_maker() -> None:
     assert b(done("a", 0)) == [KeysReady("c", 0, ((0, 0, ("a",)),))]
     assert b(done("b", 1)) == [b.order("b", t(2, 0, 1, holders=((0, ("a",)),)))]
     assert b(ReplicasAdded("b", [0])) == []
-    assert b(WorkerLost("a", "gone")) == []
+    # Whoever wants it is told who has it now.
+    assert b(WorkerLost("a", "gone")) == [KeysReady("c", 0, ((0, 0, ("b",)),))]
     assert b(done("b", 2)) == [FreeKeys("b", (1,)), KeysReady("c", 0, ((2, 2, ("b",)),))]
     assert b(GraphReleased("c", 0)) == [FreeKeys("b", (0, 2))]
 
