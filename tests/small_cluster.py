@@ -13,7 +13,7 @@ import trio
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.functions import dump_function
 from hetsched.comm.introduction import introduce
-from hetsched.comm.messages import GraphPart
+from hetsched.comm.messages import GraphPart, PeerLost
 from hetsched.comm.wire import encode, to_client
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import Capacity
@@ -114,9 +114,12 @@ def part(
 
 
 async def hear(channel: Channel) -> list[Any]:
-    """What the scheduler says next."""
-    messages, _ = await channel.receive()
-    return [to_client.decode(message, "test") for message in messages]
+    """What the scheduler says next, beside that a worker was lost."""
+    while True:
+        messages, _ = await channel.receive()
+        said = [to_client.decode(message, "test") for message in messages]
+        if found := [message for message in said if not isinstance(message, PeerLost)]:
+            return found
 
 
 async def ask(channel: Channel, message: GraphPart, frames: Sequence[Any]) -> None:

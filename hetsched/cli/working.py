@@ -120,9 +120,9 @@ class _Life:
 
         def started(own: str) -> None:
             self._worker = worker
-            log.info("%s at %s serves the scheduler at %s", self._settings.name, own, address)
             if self._parent is not None:
                 self._parent.ready(own)
+            log.info("%s at %s serves the scheduler at %s", self._settings.name, own, address)
 
         try:
             why = await worker.run(address, started=started)

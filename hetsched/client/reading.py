@@ -124,6 +124,12 @@ class Readers:
         source.queue.append((result, gathering))
         source.stir(self._nursery)
 
+    def lost(self, address: str) -> None:
+        """A worker is lost: wait for it no longer, though its connections may look alive if it is frozen."""
+        source = self._sources.pop(address, None)
+        if source is not None:
+            source.give_up()
+
     def _source(self, address: str) -> _Source:
         source = self._sources.get(address)
         if source is None:
@@ -171,6 +177,16 @@ class _Source:
         self._readers = 0
         self._idle = 0
         self._wake = trio.Event()
+        self._waits: set[trio.CancelScope] = set()
+        """What ends the waiting for it."""
+        self._lost = False
+
+    def give_up(self) -> None:
+        """Have no more to do with it; what is wanted of it is to be had elsewhere."""
+        self._lost = True
+        for scope in self._waits:
+            scope.cancel()
+        self._wake.set()
 
     def stir(self, nursery: trio.Nursery) -> None:
         """See to it that somebody reads what was put into the queue."""
@@ -189,14 +205,14 @@ class _Source:
                     self._idle += 1
                 began = True
                 while not self.queue:
+                    if self._lost:
+                        return
                     self._wake = trio.Event()
                     await self._wake.wait()
                 self._idle -= 1
                 channel = await self._serve(channel, self._take())
         finally:
-            if channel is not None:
-                with trio.move_on_after(1, shield=True):
-                    await channel.aclose()
+            await _close(channel)
 
     def _take(self) -> dict[TaskId, list[tuple[Result, Gathering]]]:
         taken: dict[TaskId, list[tuple[Result, Gathering]]] = {}
@@ -218,24 +234,51 @@ class _Source:
                 gathering.got(result, value)
 
         fresh = channel is None
+        missing: list[TaskId] = []
+        unfit: list[tuple[TaskId, bytes | BaseException]] = []
+        scope = trio.CancelScope()
+        self._waits.add(scope)
         try:
-            if channel is None:
-                channel = await self._connect(self.address)
-            missing, unfit = await take_results(channel, list(wanted), keep)
+            with scope:
+                if self._lost:
+                    scope.cancel()
+                if channel is None:
+                    channel = await self._connect(self.address)
+                missing, unfit = await take_results(channel, list(wanted), keep)
         except (HetschedError, OSError, ValueError) as error:
-            if channel is not None:
-                with suppress(HetschedError, OSError):
-                    await channel.aclose()
+            await _close(channel)
             if fresh or not isinstance(error, ConnectionLost):
                 self._missed(self.address, [pair for pairs in wanted.values() for pair in pairs], str(error))
                 return None
             return await self._serve(None, wanted)  # it had closed an idle connection
+        except BaseException:
+            await _close(channel)
+            raise
+        finally:
+            self._waits.discard(scope)
+        self._cannot(unfit, wanted)
+        gone = [pair for task in missing for pair in wanted.pop(task, ())]
+        left = [pair for pairs in wanted.values() for pair in pairs]
+        self._missed(self.address, gone + left, f"{self.address} does not have it")
+        if scope.cancelled_caught:
+            await _close(channel)
+            return None
+        return channel
+
+    def _cannot(
+        self,
+        unfit: list[tuple[TaskId, bytes | BaseException]],
+        wanted: dict[TaskId, list[tuple[Result, Gathering]]],
+    ) -> None:
+        """These are there and cannot be had: strike them off what is wanted."""
         for task, bad in unfit:
             for result, gathering in wanted.pop(task, ()):
                 raised = load_error(bad) if isinstance(bad, bytes) else bad
                 raised.add_note(f"raised while the result of {result.key!r} was brought here from {self.address}")
                 gathering.cannot(result, raised)
-        gone = [pair for task in missing for pair in wanted.pop(task, ())]
-        left = [pair for pairs in wanted.values() for pair in pairs]
-        self._missed(self.address, gone + left, f"{self.address} does not have it")
-        return channel
+
+
+async def _close(channel: Channel | None) -> None:
+    if channel is not None:
+        with trio.move_on_after(1, shield=True), suppress(HetschedError, OSError):
+            await channel.aclose()

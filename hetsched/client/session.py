@@ -12,7 +12,7 @@ import trio
 
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
-from hetsched.comm.messages import Answered, Asked, Closed, Warned
+from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, Warned
 from hetsched.comm.wire import to_client
 from hetsched.core.commands import KeysFailed, KeysReady
 from hetsched.core.types import TaskSpec
@@ -218,7 +218,7 @@ class Session:
         why = why or "it has ended"
         self._end(f"the scheduler at {self.address} is gone: {why}; what was under way is lost, make a new Client")
 
-    def _hear(self, message: KeysReady | KeysFailed | Answered | Warned | Closed) -> None:
+    def _hear(self, message: KeysReady | KeysFailed | Answered | PeerLost | Warned | Closed) -> None:
         match message:
             case KeysReady():
                 self.orders.ready(message)
@@ -229,6 +229,8 @@ class Session:
                     event, answers = self._asked[number]
                     answers.append(message)
                     event.set()
+            case PeerLost(_, address):
+                self._readers.lost(address)
             case Warned(_, sentence):
                 log.warning("%s", sentence)
             case Closed(_, why, _):

@@ -128,7 +128,7 @@ class WorkerWelcomed(NamedTuple):
 class PeerLost(NamedTuple):
     """A worker with this address is lost: what was asked of it will not come."""
 
-    worker: WorkerId
+    who: str
     address: str
 
 
@@ -200,7 +200,7 @@ class ResultsSent(NamedTuple):
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
-TO_CLIENT = (KeysReady, KeysFailed, Answered, Warned, Closed)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip

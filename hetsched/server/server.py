@@ -200,9 +200,9 @@ class Server:
             self._workers.pop(link.name, None)
             self._where.pop(link.name, None)
             if link.joined:
-                for other in self._workers.values():
-                    if other.joined:
-                        other.say(PeerLost(other.name, link.address))
+                joined = [other for other in self._workers.values() if other.joined]
+                for other in (*joined, *self._clients.values()):
+                    other.say(PeerLost(other.name, link.address))
                 self.feed(WorkerLost(link.name, why))
         else:
             self._clients.pop(link.name, None)

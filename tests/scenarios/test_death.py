@@ -248,10 +248,16 @@ def _note(path):
 # D08
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("options", [["--no-nanny"], ["--nanny"]], ids=["alone", "nanny"])
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
-def test_d08_a_worker_is_told_to_end(tmp_path, number, options, busy):
+@pytest.mark.parametrize(
+    ("number", "nanny", "busy"),
+    [
+        (signal.SIGINT, "--no-nanny", False),
+        (signal.SIGTERM, "--no-nanny", True),
+        (signal.SIGINT, "--nanny", True),
+        (signal.SIGTERM, "--nanny", False),
+    ],
+)
+def test_d08_a_worker_is_told_to_end(tmp_path, number, nanny, busy):
     gate = Gate(tmp_path)
 
     def _stay(path):
@@ -261,7 +267,7 @@ def test_d08_a_worker_is_told_to_end(tmp_path, number, options, busy):
 
     with running(*SCHEDULER, "--port", "0") as scheduler:
         address = ready_address(scheduler)
-        with running(*WORKER, address, "--name", "w", *options) as worker, Client(address) as client:
+        with running(*WORKER, address, "--name", "w", nanny) as worker, Client(address) as client:
             until(worker, "serves the scheduler")
             # By value: these workers have not got the tests' modules.
             future = client.submit(_stay, gate.path) if busy else client.submit(abs, 1)
@@ -278,8 +284,7 @@ def test_d08_a_worker_is_told_to_end(tmp_path, number, options, busy):
             assert future.done() is not busy  # it waits for another worker
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "busy"])
+@pytest.mark.parametrize(("number", "busy"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGINT, False)])
 def test_d08_a_scheduler_is_told_to_end(number, busy):
     with running(*SCHEDULER, "--port", "0") as scheduler:
         address = ready_address(scheduler)

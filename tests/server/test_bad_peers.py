@@ -10,6 +10,7 @@ import pytest
 import trio
 from small_cluster import SmallCluster, ask, compute, fetch, hear, part, small_cluster
 
+from hetsched.client.asynchronous import AsyncClient
 from hetsched.comm.channel import Channel, accept_channel, open_channel
 from hetsched.comm.introduction import introduce
 from hetsched.comm.remote_errors import load_error
@@ -116,6 +117,33 @@ async def test_a_peer_that_freezes_is_not_waited_for_once_it_is_lost():
                 if said.graph == 2:
                     assert await fetch(said.ready[0]) == 4
                     return
+
+
+async def test_a_client_does_not_wait_for_a_frozen_worker_once_it_is_lost():
+    async with mute() as address, small_cluster() as cluster:
+        fake = await offered(cluster, address)
+        async with AsyncClient(cluster.address) as client:
+            future = client.submit(operator.neg, 4)
+            await finish(fake, await orders(fake))
+            async with trio.open_nursery() as nursery:
+
+                async def replace() -> None:
+                    await trio.sleep(0.1)  # so that the client is waiting
+                    await cluster.add_worker("a")
+                    await fake.aclose()
+
+                nursery.start_soon(replace)
+                assert await client.gather(future) == -4
+
+
+async def test_a_client_that_ends_while_it_waits_for_a_frozen_worker_leaves_no_connection():
+    async with mute() as address, small_cluster() as cluster:
+        fake = await offered(cluster, address)
+        async with AsyncClient(cluster.address) as client:
+            future = client.submit(operator.neg, 4)
+            await finish(fake, await orders(fake))
+            with trio.move_on_after(0.1):
+                await client.gather(future)
 
 
 class Stubborn:
