@@ -41,10 +41,10 @@ class Link:
         self._nbytes = 0
         self._wake = trio.Event()
 
-    def say(self, message: Any, frames: Sequence[Any] = ()) -> None:
-        """Have a message sent, in order."""
-        if frames:
-            nbytes = sum(memoryview(frame).nbytes for frame in frames)
+    def say(self, message: Any, frames: Sequence[Any] = (), nbytes: int = 0) -> None:
+        """Have a message sent, in order. ``nbytes`` is its own size where that is large, frames not counted."""
+        if frames or nbytes:
+            nbytes += sum(memoryview(frame).nbytes for frame in frames)
             if self._nbytes and self._nbytes + nbytes > PACKET_BYTES:
                 self._packets.append(([], []))
                 self._nbytes = 0

@@ -292,7 +292,11 @@ class Server:
         now = perf_counter()
         self._busy = now
         if self._record is not None:
-            self._record(now, event)
+            try:
+                self._record(now, event)
+            except OSError as error:
+                self._record = None
+                log.error("the recording ends here, since it cannot be written: %s", error)
         commands = self.scheduler.handle(event, now)
         del event
         self._clear_out()
@@ -343,7 +347,8 @@ class Server:
             error = command.error
             if isinstance(error, BaseException):
                 error = ("said", type(error).__name__, str(error))
-            link.say(command._replace(error=error))
+            size = len(error[1]) if isinstance(error, tuple) and len(error) > 1 and isinstance(error[1], bytes) else 0
+            link.say(command._replace(error=error), nbytes=size)
 
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""

@@ -30,7 +30,7 @@ from hetsched.comm.remote_errors import dump_error, load_error
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
-from hetsched.core.events import CapacityChanged, TasksFailed, WorkerEvent
+from hetsched.core.events import CapacityChanged, TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 
@@ -50,6 +50,9 @@ log = logging.getLogger("hetsched.worker")
 BEAT_SECONDS = 1.0
 """How often a worker says that it is alive, and looks at its memory."""
 
+
+PACKET_BYTES = 32 * 2**20
+"""Errors leave in packets of about so many bytes."""
 
 MOST_FETCHES = 8
 """How many peers a worker takes results from at a time: each answer under way has up to some 64 MB in flight."""
@@ -233,22 +236,26 @@ class WorkerProcess:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            messages = []
+            messages: list[Any] = []
+            size = 0
             while self._outbox:
-                messages.append(self._packed(self._outbox.popleft(), channel))
+                message = self._outbox.popleft()
+                for part in self._packed(message, channel) if isinstance(message, TasksFailed) else (message,):
+                    messages.append(encode(part))
+                    size += len(part.failures[0][2][1]) if isinstance(part, TasksFailed) else 0
+                    if size > PACKET_BYTES:
+                        await channel.send(messages)
+                        messages, size = [], 0
             if messages:
                 await channel.send(messages)
 
-    def _packed(self, message: WorkerEvent, channel: Channel) -> tuple[Any, ...]:
-        if isinstance(message, TasksFailed):
-            failures = []
-            for task, attempt, failure, may_retry in message.failures:
-                assert isinstance(failure, Failure)
-                packed = dump_error(failure.error, channel.terms.pickle)
-                error = ("raised", packed, failure.executor, failure.thread)
-                failures.append((task, attempt, error, may_retry))
-            message = message._replace(failures=failures)
-        return encode(message)
+    def _packed(self, message: TasksFailed, channel: Channel) -> Iterator[TasksFailed]:
+        """Each failure by itself, its error packed: errors may be large."""
+        for task, attempt, failure, may_retry in message.failures:
+            assert isinstance(failure, Failure)
+            packed = dump_error(failure.error, channel.terms.pickle)
+            error = ("raised", packed, failure.executor, failure.thread)
+            yield message._replace(failures=[(task, attempt, error, may_retry)])
 
     async def _beat(self) -> None:
         while True:
