@@ -39,13 +39,18 @@ class _Parcel:
         return entry[4] if len(entry) > 4 else None
 
     def _entry(self, place: int) -> Any:
-        if self._loaded is None:
-            with self._lock:
-                if self._loaded is None:
-                    first, *buffers = self._frames
-                    self._loaded = pickle.loads(first, buffers=buffers)
-                    self._frames = ()
-        return self._loaded[place]
+        loaded = self._loaded
+        return (self._load() if loaded is None else loaded)[place]
+
+    def _load(self) -> list[Any]:
+        # Not in one piece with the look before: compiled code holds on to what it has seen of an attribute.
+        with self._lock:
+            loaded = self._loaded
+            if loaded is None:
+                first, *buffers = self._frames
+                loaded = self._loaded = pickle.loads(first, buffers=buffers)
+                self._frames = ()
+            return loaded
 
 
 class Shipped(TaskSpec):
