@@ -117,6 +117,7 @@ def measure(options: argparse.Namespace) -> Iterator[Row]:
     theirs = options.their_runs or (1 if quick else runs)
     sizes = (1_000, 200, 1_000, 10_000) if quick else (10_000, 2_000, 10_000, 100_000)
     n, links, leaves, many = sizes
+    many = options.many or many
     with all_systems() as clusters:
         for name, graph, count, wanted in (
             (f"{n:,} independent tasks and their sum", independent(n), n, 25.0),
@@ -148,6 +149,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--their-runs", type=int, help="distributed's, where time is short (default: as many)")
+    parser.add_argument("--many", type=int, help="tasks for the scheduler's costs (default 100,000)")
     options = parser.parse_args()
     load_ = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     print(

@@ -12,7 +12,7 @@ from .jobs import Batch, Job, JobPhase
 
 __all__ = ["Fetcher", "missed", "places_for"]
 
-FETCH_TASKS = 256
+FETCH_TASKS = 2048
 """The most results asked for in one request."""
 
 

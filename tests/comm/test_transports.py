@@ -468,3 +468,16 @@ async def test_no_file_descriptors_left():
         assert await stream.receive_some_into(memoryview(bytearray(1))) == 0
     await stream.aclose()
     await listener.aclose()
+
+
+async def test_the_system_looks_whether_a_silent_peer_is_there():
+    listener = await listen("tcp://127.0.0.1:0")
+    near = await connect(listener.address)
+    far = await listener.accept()
+    for stream in (near, far):
+        sock = stream._socket
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        if hasattr(socket, "TCP_KEEPIDLE"):
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 10
+        await stream.aclose()
+    await listener.aclose()

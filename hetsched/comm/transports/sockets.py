@@ -20,7 +20,10 @@ from hetsched.errors import ConnectionLost
 from .address import Address
 from .stream import Buffer, Listener, Stream, flat
 
-__all__ = ["SocketListener", "SocketStream", "connect_socket", "listen_socket"]
+__all__ = ["ALIVE_SECONDS", "SocketListener", "SocketStream", "connect_socket", "listen_socket"]
+
+ALIVE_SECONDS = 10
+"""After so many seconds of silence the system asks the peer's whether the connection is still there."""
 
 _GATHERED = 1024  # buffers of one sendmsg: IOV_MAX of Linux and macOS
 _BUDGET = 1 << 20  # bytes moved between two turns of the loop
@@ -40,6 +43,7 @@ class SocketStream(Stream):
         unix = hasattr(socket, "AF_UNIX") and sock.family == socket.AF_UNIX
         if not unix:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(sock)
         self._socket = sock
         self._budget = _BUDGET
         self.peername = peername
@@ -109,6 +113,14 @@ class SocketStream(Stream):
 
 def _reason(error: BaseException) -> str:
     return (isinstance(error, OSError) and error.strerror) or str(error) or type(error).__name__
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the system notice, while nothing is sent, that the peer's machine or the way to it is gone."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", ALIVE_SECONDS), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _is_loopback(sock: socket.socket) -> bool:
