@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from hetsched import config
+from hetsched.core.quantities import read_seconds
 
 __all__ = ["Command", "read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time"]
 
@@ -57,7 +58,7 @@ class Command(click.Command):
 def time(text: object) -> float:
     """Read a time, ``20`` or ``"5 min"``, as seconds. Raises click.BadParameter."""
     try:
-        return config.read_seconds(text, "this")
+        return read_seconds(text, "this")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
