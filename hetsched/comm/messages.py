@@ -189,7 +189,8 @@ class ResultsAsked(NamedTuple):
 class ResultsSent(NamedTuple):
     """Some of the results asked for: ``(task, header, frames)``; the last message of an answer is ``final``.
 
-    ``missing`` are not here; ``unfit`` are here and cannot be sent: ``(task, the error, packed)``.
+    ``values`` are results that need no header: those of ``plain``, one by one. ``missing`` are not here; ``unfit`` are
+    here and cannot be sent: ``(task, the error, packed)``.
     """
 
     holder: str
@@ -197,6 +198,8 @@ class ResultsSent(NamedTuple):
     missing: Sequence[TaskId]
     unfit: Sequence[tuple[TaskId, bytes]]
     final: bool
+    plain: Sequence[TaskId] = ()
+    values: Sequence[Any] = ()
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)

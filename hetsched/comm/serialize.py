@@ -16,7 +16,7 @@ from hetsched.errors import ProtocolError
 from .pickling import PYTHON, check_python, dumps
 from .to_host import host_of
 
-__all__ = ["INLINE", "Buffer", "Header", "deserialize", "serialize"]
+__all__ = ["INLINE", "Buffer", "Header", "deserialize", "is_value", "serialize"]
 
 INLINE = 512
 """Texts, bytes and pickles up to this size (in bytes or letters) are part of the header and take no buffer."""
@@ -41,6 +41,16 @@ def serialize(obj: Any, pickle: int, devices: tuple[str, ...] = ()) -> _Serializ
     host = host_of(obj, devices)
     family = None if host is obj else _FAMILIES.get(type(host)) or _numpys(type(host))
     return (family or _pickle)(host, pickle, devices)
+
+
+def is_value(obj: Any) -> bool:
+    """Whether a message can hold an object as it is, among its own words: numbers, None, short texts and bytes."""
+    kind = type(obj)
+    if kind is int:
+        return -(2**63) <= obj < 2**64  # type: ignore[no-any-return]
+    if kind is str:
+        return len(obj) <= INLINE and obj.isascii()
+    return kind is float or kind is bool or obj is None or (kind is bytes and len(obj) <= INLINE)
 
 
 def deserialize(header: Any, frames: Sequence[Any]) -> Any:
@@ -69,13 +79,13 @@ def _value(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
 
 
 def _int(obj: int, pickle: int, devices: tuple[str, ...]) -> _Serialized:
-    if -(2**63) <= obj < 2**64:
+    if is_value(obj):
         return ("value", obj), []
     return _plain(obj, pickle, devices)
 
 
 def _str(obj: str, pickle: int, devices: tuple[str, ...]) -> _Serialized:
-    if len(obj) <= INLINE and obj.isascii():
+    if is_value(obj):
         return ("value", obj), []
     try:
         return ("str",), [obj.encode()]

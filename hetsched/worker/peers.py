@@ -13,7 +13,7 @@ from hetsched.comm.channel import Channel, accept_channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import ResultsAsked, ResultsSent
 from hetsched.comm.remote_errors import dump_error
-from hetsched.comm.serialize import deserialize, serialize
+from hetsched.comm.serialize import deserialize, is_value, serialize
 from hetsched.comm.transports import Listener, Stream
 from hetsched.comm.wire import encode, from_holder, from_reader
 from hetsched.core.types import TaskId
@@ -27,6 +27,8 @@ log = logging.getLogger("hetsched.worker")
 
 ANSWER_BYTES = 64 * 2**20
 """An answer is sent in pieces of about so many bytes, each with one result at least."""
+
+_TOGETHER = 4000  # values in one message
 
 _IN_THREAD = 1 << 20  # bytes of a result from which (de)serialising is left to a thread
 
@@ -94,7 +96,7 @@ class Holder:
         missing: list[TaskId] = []
         unfit: list[tuple[TaskId, bytes]] = []
         nbytes = 0
-        for task in asked.tasks:
+        for task in await self._send_values(channel, asked.tasks):
             try:
                 value = await self._look(task)
             except Exception:  # it is not here, or came and could not be loaded: others may still have it
@@ -115,6 +117,25 @@ class Holder:
             frames.extend(buffers)
             nbytes += size
         await channel.send([encode(ResultsSent("", results, missing, unfit, True))], frames)
+
+    async def _send_values(self, channel: Channel, asked: Sequence[TaskId]) -> list[TaskId]:
+        """Send those that a message can hold as they are, many at once; return the others."""
+        peek = self._store.peek
+        others: list[TaskId] = []
+        plain: list[TaskId] = []
+        values: list[Any] = []
+        for task in asked:
+            value = peek(task, self)
+            if is_value(value):
+                plain.append(task)
+                values.append(value)
+            else:
+                others.append(task)
+            del value
+        for first in range(0, len(plain), _TOGETHER):
+            some = slice(first, first + _TOGETHER)
+            await channel.send([encode(ResultsSent("", (), (), (), False, plain[some], values[some]))])
+        return others
 
     async def _look(self, task: TaskId) -> Any:
         """Get a result, in a thread where it has to be read from disk. Raises KeyError."""
@@ -163,6 +184,8 @@ async def take_results(
         left = iter(frames)
         for message in messages:
             sent = from_holder.decode(message, channel.peername)
+            for task, value in zip(sent.plain, sent.values, strict=False):
+                keep(task, value)
             missing.extend(sent.missing)
             unfit.extend(sent.unfit)
             for task, header, count in sent.results:

@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -95,10 +95,13 @@ class _Results(Store):
         name = type(error).__qualname__
         raise RemoteError(f"{name}: {error}", type_name=name, message=str(error), remote_traceback="") from error
 
-    def pop(self, key: TaskId, *default: Any) -> Any:
-        """Take a result out."""
-        self.unfit.pop(key, None)
-        return super().pop(key, *default)
+    def drop(self, keys: Iterable[TaskId]) -> list[Any]:
+        """Let results go."""
+        if self.unfit:
+            keys = list(keys)
+            for key in keys:
+                self.unfit.pop(key, None)
+        return super().drop(keys)
 
 
 class WorkerProcess:
