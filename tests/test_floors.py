@@ -36,6 +36,7 @@ FLOORS = (
             "core.capacity",
             "core.types",
             "core.annotations",
+            "core.evidence",
             "core.events",
             "core.commands",
         ),
