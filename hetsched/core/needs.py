@@ -40,12 +40,20 @@ class Needs:
 
     ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
     names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``. ``python`` is the
-    one version, "3.12", that can load a function sent by value (None: any).
+    one version, "3.12", that can load a function sent by value (None: any). ``free`` says that no person has said
+    whether it is for the GPU, so that detection may; ``bound`` that one has said that it is for the CPU. ``base`` is, of
+    demands that detection made, what they were made of.
     """
 
-    __slots__ = ("executor", "others", "pools", "priority", "python", "resources", "retries", "workers")
+    __slots__ = (
+        "base", "bound", "executor", "free", "others", "pools", "priority", "python", "resources", "retries",
+        "said", "twin", "workers",
+    )  # fmt: skip
 
     def __init__(self, annotations: Mapping[str, Any], lanes: Mapping[str, str] | None = None) -> None:
+        self.said = (annotations, lanes)
+        self.base: Needs | None = None
+        self.twin: Needs | None = None
         executor = executor_of(annotations)
         self.executor: str = lanes.get(executor, executor) if lanes else executor
         pool = annotations.get("pool")
@@ -54,6 +62,9 @@ class Needs:
         self.workers: tuple[WorkerId, ...] | None = tuple(workers) if workers else None
         self.others: bool = bool(annotations.get("allow_other_workers", False))
         resources = dict(annotations.get("resources") or {})
+        words = annotations.get("executor"), annotations.get("gpu"), resources.get("GPU") or None
+        self.free: bool = words == (None, None, None)
+        self.bound: bool = not self.free and self.executor.startswith("cpu")
         if executor == "gpu":
             # A slot of a GPU lane is a share of a device, so both ways of asking for one are counted together.
             resources.setdefault("GPU", 1.0)
@@ -65,8 +76,23 @@ class Needs:
 
     def key(self) -> tuple[object, ...]:
         """What two equal needs have in common."""
-        where = (self.executor, self.pools, self.workers, self.others, self.resources)
+        where = (self.executor + "!" * self.bound, self.pools, self.workers, self.others, self.resources)
         return (*where, self.priority, self.retries, self.python)
+
+    def on_gpu(self) -> Needs:
+        """What a task that demands this demands when it is found to be a GPU task."""
+        twin = self.twin
+        if twin is None:
+            annotations, lanes = self.said
+            twin = self.twin = Needs({**annotations, "gpu": True}, lanes)
+            twin.base = self
+        return twin
+
+    def may_meet(self, worker: WorkerId, capacity: Capacity) -> bool:
+        """As :meth:`met_by`, also of a worker that has paused: it has the executor, though no slots now."""
+        if self.executor not in capacity.executors:
+            return False
+        return all(ok for _, ok in self.trial(worker, capacity)[1:])
 
     def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
         """Tell whether this worker could run the task, were it idle."""

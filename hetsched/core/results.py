@@ -19,12 +19,15 @@ _MEMORY: Final = Phase.MEMORY
 class Collected:
     """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
-    ``untrue`` are tasks said to have run without inputs: whatever they were made of, they have to be made again.
+    ``finished`` are all that are there now, ``on_device`` those whose result is on a device. ``untrue`` are tasks said to
+    have run without inputs: whatever they were made of, they have to be made again.
     """
 
-    __slots__ = ("ready", "released", "untrue", "wanted")
+    __slots__ = ("finished", "on_device", "ready", "released", "untrue", "wanted")
 
     def __init__(self) -> None:
+        self.finished: list[TaskState] = []
+        self.on_device: list[TaskState] = []
         self.released: list[TaskState] = []
         self.ready: list[TaskState] = []
         self.wanted: list[TaskState] = []
@@ -38,7 +41,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     """
     got = Collected()
     tasks = state.tasks
-    finished: list[TaskState] = []
+    finished = got.finished
     assigned, alone = worker.assigned, worker.alone
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
@@ -57,6 +60,8 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         ts.who_has = alone
         ts.nbytes = nbytes
         ts.cuda_nbytes = cuda_nbytes
+        if cuda_nbytes:
+            got.on_device.append(ts)
         if ts.needs is not needs:
             if needs is not None:
                 assigned[needs.executor] -= of_needs

@@ -24,12 +24,14 @@ from .events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TasksReturned,
     TasksStranded,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
 from .failing import Failing
+from .flips import Flips
 from .outbox import Outbox
 from .placement import Policy, make_policy
 from .recovery import forget_holders, only_on, replan, unassign
@@ -62,7 +64,8 @@ class Scheduler:
         self._outbox = Outbox(self.state)
         waits = self.options.wait_for_workers
         self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
-        self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients)
+        self._flips = Flips(self.state, self._outbox, self._replan)
+        self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients, self._flips)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done.
@@ -74,24 +77,31 @@ class Scheduler:
                 self._tasks_finished(event, now)
             case GraphSubmitted():
                 self._clients.submitted(event, now)
+                self._flips.arrived(event, now)
             case GraphReleased() | GraphCancelled():
                 self._clients.left(event.client, event.graph, now)
             case GraphExtended():
                 self._clients.extended(event, now)
+                self._flips.arrived(event, now)
             case ResultsMissing():
                 self._results_missing(event, now)
             case KeysReleased():
                 self._clients.released(event, now)
             case TasksFailed():
                 self._failing.raised(event, now)
+            case TasksReturned():
+                self._flips.returned(event, now)
             case WorkerJoined():
                 self._worker_joined(event)
+                self._flips.workers_changed(now)
             case CapacityChanged():
                 self._capacity_changed(event)
+                self._flips.workers_changed(now)
             case WorkerRetiring():
                 self._worker_retiring(event.worker)
             case WorkerLost():
                 self._worker_lost(event, now)
+                self._flips.workers_changed(now)
             case InputsMissing():
                 self._inputs_missing(event, now)
             case ReplicasAdded():
@@ -102,6 +112,8 @@ class Scheduler:
                 self._failing.stranded(event, now)
             case _:
                 assert_never(event)
+        if self.state.flipped:
+            self._flips.carry_out(now)
         if self.state.ready:
             self._dispatch.assign_ready(now)
         return self._flush()
@@ -119,6 +131,8 @@ class Scheduler:
         if worker is None:
             return
         got = collect(self.state, worker, event, now)
+        if got.on_device or event.seen or self.state.suspects:
+            self._flips.finished(event, got, now)
         self._outbox.release(got.released, now)
         if got.ready:
             self._dispatch.queue(got.ready, "inputs are there", now)

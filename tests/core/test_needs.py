@@ -34,7 +34,7 @@ def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
         ({"resources": {"b": 2, "a": 1}}, ("cpu", None, None, False, (("a", 1.0), ("b", 2.0)), 0, 0, None)),
         ({"gpu": True}, ("gpu", None, None, False, (("GPU", 1.0),), 0, 0, None)),
         ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0, None)),
-        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0, None)),
+        ({"gpu": False}, ("cpu!", None, None, False, (), 0, 0, None)),
     ],
 )
 def test_annotations_are_read_once(annotations, key) -> None:
