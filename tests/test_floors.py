@@ -82,6 +82,8 @@ FLOORS = (
             "worker.jobs",
             "worker.batching",
             "worker.fetching",
+            "worker.letting_go",
+            "worker.lanes",
             "worker.state",
             "worker.check",
         ),

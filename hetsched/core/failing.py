@@ -11,6 +11,7 @@ from .commands import KeysFailed
 from .dispatch import Dispatcher
 from .events import TasksFailed, TasksStranded
 from .flips import Flips
+from .kinds import place_of
 from .needs import Needs
 from .outbox import Outbox
 from .recovery import leave_worker, unassign
@@ -72,8 +73,11 @@ class Failing:
             d.forgets = False  # it may be read elsewhere now, so its worker must be told when to drop it
         for d in ts.dependents:
             d.unplaced += 1
+        counted = any(d.processing_on is worker for d in ts.dependents)
+        if self._state.suspects and not counted:
+            ts.needs = place_of(self._state, ts)
         self._dispatch.queue([ts], "retried after an error", now)
-        if any(d.processing_on is worker for d in ts.dependents):
+        if counted:
             self._dispatch.assign(ts, worker, now)
 
     def deadly(self, tasks: list[TaskState], worker: WorkerState, allowed: int, now: float) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 from .events import GraphExtended, GraphSubmitted, TasksFinished, TasksReturned
 from .evidence import Evidence
 from .gpu import Run
-from .kinds import case_of, judge
+from .kinds import case_of, is_near, judge, place_of
 from .needs import Needs
 from .outbox import Outbox
 from .recovery import unassign
@@ -22,26 +22,9 @@ from .results import Collected
 from .state import LIVE, Phase, State, TaskState, WorkerState
 from .types import TaskId
 
-__all__ = ["Flips", "is_near", "place_of"]
+__all__ = ["Flips"]
 
 _READY: Final = Phase.READY
-_ASSIGNED: Final = Phase.ASSIGNED
-
-
-def is_near(ts: TaskState) -> bool:
-    """Tell whether something the task reads is on a device, as far as that is known."""
-    if any(d.cuda_nbytes and d.phase is Phase.MEMORY for d in ts.dependencies):
-        return True
-    near = ts.graph.near
-    return bool(near) and ts.id - ts.graph.base in near
-
-
-def place_of(state: State, ts: TaskState) -> Needs:
-    """What the task demands, by what is known now of it and its kind; a person's word stands above that."""
-    needs = ts.needs.base or ts.needs
-    if not needs.free or not (ts.prefix.gpu or is_near(ts)):
-        return needs
-    return state.on_gpu(needs)
 
 
 class Flips:
@@ -91,8 +74,8 @@ class Flips:
         cause = "an error of a device: once more, on a GPU lane"
         unassign(self._state, again, cause, now)
         for ts in again:
-            ts.needs = self._state.on_gpu(ts.needs)
-            ts.graph.needs.setdefault(ts.needs, ts)
+            if ts.needs.free:
+                self._change(ts, self._state.on_gpu(ts.needs))
         self._replan(cause, now)
 
     def returned(self, event: TasksReturned, now: float) -> None:
@@ -104,7 +87,6 @@ class Flips:
         tasks = [ts for ts, n in found if ts is not None and ts.processing_on is worker and ts.attempt == n]
         cause = f"{worker.id} has no executor for it"
         unassign(self._state, tasks, cause, now)
-        self._place(tasks, cause, now)
         self._replan(cause, now)
 
     # Consequences

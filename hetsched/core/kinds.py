@@ -9,9 +9,10 @@ from hetsched.errors import ProtocolError
 from .evidence import INPUT
 from .gpu import Case
 from .makers import Maker
-from .state import Graph, State, TaskPrefix
+from .needs import Needs
+from .state import Graph, Phase, State, TaskPrefix, TaskState
 
-__all__ = ["MOST_KINDS", "case_of", "judge", "kind_of", "take_makers"]
+__all__ = ["MOST_KINDS", "case_of", "is_near", "judge", "kind_of", "place_of", "take_makers"]
 
 MOST_KINDS = 32
 """So many functions that share a prefix are told apart; further ones count as the first."""
@@ -59,6 +60,22 @@ def _kind(state: State, maker: Maker, prefix: TaskPrefix) -> TaskPrefix:
         kind = state.prefixes[name] = TaskPrefix(prefix.name, name)
         kind.function = maker.digest
     return kind
+
+
+def is_near(ts: TaskState) -> bool:
+    """Tell whether something the task reads is on a device, as far as that is known."""
+    if any(d.cuda_nbytes and d.phase is Phase.MEMORY for d in ts.dependencies):
+        return True
+    near = ts.graph.near
+    return bool(near) and ts.id - ts.graph.base in near
+
+
+def place_of(state: State, ts: TaskState) -> Needs:
+    """What the task demands, by what is known now of it and its kind; a person's word stands above that."""
+    needs = ts.needs.base or ts.needs
+    if not needs.free or not (ts.prefix.gpu or is_near(ts)):
+        return needs
+    return state.on_gpu(needs)
 
 
 def case_of(state: State, kind: TaskPrefix) -> Case:
