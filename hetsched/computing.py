@@ -20,6 +20,7 @@ from dask.system import CPU_COUNT
 from hetsched.client import active
 from hetsched.core.annotations import executor_of
 from hetsched.core.types import Key
+from hetsched.detection import keep, look
 from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
@@ -90,7 +91,7 @@ def get(
         _warn_of_pretending(cluster, built)
         if cache is not None:
             cache.update(built.literals)
-        call = run(cluster, built, cpus)
+        call = run(cluster, built, cpus, None, look(built.tasks))
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:
@@ -98,8 +99,11 @@ def get(
             _warn_of_pretending(cluster, built)
             if cache is not None:
                 cache.update(built.literals)
-            call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
-    remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
+            call, values = Watch(built, found, bool(rerun)).run(cluster, cpus, look(built.tasks))
+    cases = cluster.cases()
+    if cases:
+        keep(cases)
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, cases))
     if cache is not None:
         cache.update(values)
     return shaped(keys, values)
@@ -181,6 +185,7 @@ def _close() -> None:
     global _cluster
     cluster, _cluster = _cluster, None
     if cluster is not None:
+        keep(cluster.cases(), everything=True)
         cluster.close()
 
 

@@ -67,12 +67,15 @@ class Watch:
         self.told: SimpleQueue[_Started | _Ended | None] = SimpleQueue()
         self.broken: list[tuple[BaseException, TaskSpec, Any]] = []
 
-    def run(self, cluster: Embedded, cpus: int | None) -> tuple[Call | None, dict[Key, Any]]:
-        """Run it; raises what the first task that failed raised, or what a callback raised."""
+    def run(self, cluster: Embedded, cpus: int | None, seen: Any = ((), ())) -> tuple[Call | None, dict[Key, Any]]:
+        """Run it; raises what the first task that failed raised, or what a callback raised.
+
+        ``seen`` are the makers of the tasks, as they are without callbacks.
+        """
         with self.callbacks.around() as built:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
-                call = run(cluster, built._replace(tasks=watched), cpus, self._follow)
+                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, seen)
             except Exception as error:
                 self._run_again(error)
                 raise

@@ -185,7 +185,7 @@ class World:
         self.unreachable = unreachable
         """How often a peer gives nothing of what it is asked for."""
         self.devices = devices
-        """How often a result is on a device, of kinds of tasks that make such at the time, and an error one of a device."""
+        """How often a result is on a device, of kinds of tasks that make such then, and an error one of a device."""
         self.failed_once: set[Any] = set()
         self.broken: set[Any] = set()
         """Keys that fail whenever they run."""

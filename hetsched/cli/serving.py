@@ -15,6 +15,7 @@ import trio
 from hetsched import config
 from hetsched.comm.introduction import introduce
 from hetsched.core.scheduler import Options, Scheduler
+from hetsched.detection import learned
 from hetsched.errors import HetschedError
 from hetsched.server.recording import Recorder
 from hetsched.server.server import Limits, Server
@@ -84,7 +85,7 @@ def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
     )
     name = f"{socket.gethostname()}-{os.getpid()}"
     hello = introduce("scheduler", name, pins=config.pins(), max_frame=config.size("comm.max-frame"))
-    return Server(Scheduler(settings.policy, options), hello, limits, recorder)
+    return Server(Scheduler(settings.policy, options), hello, limits, recorder, learned())
 
 
 def _stop(server: Server, name: str) -> None:

@@ -12,6 +12,8 @@ from hetsched.comm.functions import Function, dump_function
 from hetsched.comm.messages import GraphPart
 from hetsched.comm.pickling import PYTHON, dumps
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
+from hetsched.detection import wanted
+from hetsched.graph.makers import Makers
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.plan import OnList
 
@@ -100,6 +102,7 @@ class _Packer:
         self._notes: dict[tuple[int, bool], dict[str, Any] | None] = {}
         self._whole: dict[int, Mapping[str, Any]] = {}
         self._run = PAYLOAD_TASKS
+        self._makers = Makers() if wanted() else None
 
     def pack(self, tasks: Sequence[TaskSpec], total: int, first: int, urgency: int) -> tuple[Part, int]:
         """Make a message of tasks, or of the first of them; returns it and how many it has."""
@@ -129,12 +132,14 @@ class _Packer:
                 values += [True] * payload.tasks if payload.by_value else flags
             done += count
         tasks = tasks[:done] if done < len(tasks) else tasks
+        makers, made_by = ([], []) if self._makers is None else self._makers.take(tasks)
         notes, noted = self._noted(tasks, values)
         dependencies = [spec.dependencies for spec in tasks]
         keys = sayable([spec.key for spec in tasks])
         message = GraphPart(
-            "", -1, total, first, keys, dependencies, (), notes, noted, tuple(functions), payloads, urgency
-        )
+            "", -1, total, first, keys, dependencies, (), notes, noted, tuple(functions), payloads, urgency,
+            (), makers, made_by,
+        )  # fmt: skip
         return Part(message, data + frames, nbytes), done
 
     def _shared(self, func: Callable[..., Any]) -> Callable[..., Any]:

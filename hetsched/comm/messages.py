@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks
 from hetsched.core.events import (
     CapacityChanged,
     GraphCancelled,
@@ -20,7 +20,9 @@ from hetsched.core.events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TasksReturned,
 )
+from hetsched.core.makers import Maker
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
 __all__ = [
@@ -71,6 +73,8 @@ class GraphPart(NamedTuple):
     payloads: Sequence[tuple[int, int, Sequence[int]]]
     urgency: int = 0
     externals: Sequence[tuple[int, int]] = ()
+    makers: Sequence[Maker] = ()
+    made_by: Sequence[int] = ()
 
 
 class OrderRow(NamedTuple):
@@ -205,9 +209,10 @@ class ResultsSent(NamedTuple):
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
 TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
 FROM_WORKER = (
-    WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
+    WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, TasksReturned, InputsMissing, ReplicasAdded,
+    CapacityChanged,
 )  # fmt: skip
-TO_WORKER = (WorkerWelcomed, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
+TO_WORKER = (WorkerWelcomed, Orders, MoveTasks, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

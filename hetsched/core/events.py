@@ -45,8 +45,8 @@ class GraphSubmitted(NamedTuple):
     wants of another graph. ``total`` says how many tasks the graph has in all, if the rest follows as
     :class:`GraphExtended`.
 
-    ``makers`` are the functions the tasks call and ``made_by`` says of each task which, by its place among them; both are
-    empty where nobody looked. The makers of later parts go on counting.
+    ``makers`` are the functions the tasks call and ``made_by`` says of each task which, by its place among them; both
+    are empty where nobody looked. The makers of later parts go on counting.
     """
 
     client: ClientId

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .state import LIVE, Phase, State, TaskState
+from .verdicts import tell, verdict_on
 
 __all__ = ["explain"]
 
@@ -33,6 +34,7 @@ def explain(state: State, ts: TaskState) -> dict[str, Any]:
         "who_has": [w.id for w in ts.who_has],
         "inputs": inputs,
         "attempts": ts.attempt + 1,
+        "gpu": verdict_on(state, ts),
     }
     found["text"] = _tell(ts, found)
     return found
@@ -45,6 +47,7 @@ def _tell(ts: TaskState, found: dict[str, Any]) -> str:
             lines.append(f"  {word}: {some} of {of} workers")
         together = len(found["workers"])
         lines.append(f"  together: {together or 'none'}" if found["restrictions"] else "  there are no workers")
+    lines.extend(tell(found["gpu"]))
     waits = [i for i in found["inputs"] if i["phase"] not in ("MEMORY", "RELEASED")]
     lines.extend(f"  waits for {i['key']} ({i['phase']})" for i in waits[:10])
     if len(waits) > 10:

@@ -43,21 +43,25 @@ class Flips:
         """Learn from tasks that have run, and place those anew that read their results."""
         if got.on_device:
             self._state.suspects = True
-        seen = {task: evidence for task, evidence in event.seen}
+        seen = dict(event.seen)
         on_gpu = event.executor == "gpu"
-        for ts in got.finished:
-            self._learn(ts, on_gpu, event.watched, seen.get(ts.id), now)
+        for n, ts in enumerate(got.finished):
+            if ts.prefix.case is None and self._is_sign(ts, seen):
+                later = sum(other.prefix is ts.prefix for other in got.finished[n:])
+                case_of(self._state, ts.prefix, later)
+            if ts.prefix.case is not None:
+                self._learn(ts, on_gpu, event.watched, seen.get(ts.id), now)
         readers = {d: None for ts in got.on_device for d in ts.dependents}
         self._place(readers, "an input of it is on a device", now, tell=False)
 
+    @staticmethod
+    def _is_sign(ts: TaskState, seen: dict[TaskId, Evidence]) -> bool:
+        return bool(ts.cuda_nbytes) or ts.id in seen or _was_near(ts)
+
     def _learn(self, ts: TaskState, on_gpu: bool, watched: bool, ran: Evidence | None, now: float) -> None:
-        kind = ts.prefix
-        near = any(d.cuda_nbytes for d in ts.dependencies) or is_near(ts)
-        if kind.case is None and not (near or ran or ts.cuda_nbytes):
-            return
-        case = case_of(self._state, kind)
-        case.ran(Run(on_gpu, near, ts.cuda_nbytes, watched, ran), now)
-        judge(self._state, kind)
+        case = case_of(self._state, ts.prefix)
+        case.ran(Run(on_gpu, _was_near(ts), ts.cuda_nbytes, watched, ran), now)
+        judge(self._state, ts.prefix)
 
     def may_retry(self, ts: TaskState) -> bool:
         """Tell whether a task that failed with an error of a device is worth a try on a GPU lane."""
@@ -158,3 +162,8 @@ class Flips:
                 known = entries[key] = []
                 ts.graph.log.append((now, ts.phase, f"on executor {ts.needs.executor!r}: {cause}", known))
             known.append(ts)
+
+
+def _was_near(ts: TaskState) -> bool:
+    """Tell whether an input was on a device, also of one that is not there any more."""
+    return any(d.cuda_nbytes for d in ts.dependencies) or is_near(ts)

@@ -78,8 +78,8 @@ class Case:
     """The evidence on one kind of task (a prefix, a function), and the verdict."""
 
     __slots__ = (
-        "_against", "_clean", "_gave_up", "_static", "beliefs", "first", "flips", "function", "name", "notes", "patience", "places",
-        "right", "undecided", "unsaved", "verdict", "wrong",
+        "_against", "_clean", "_gave_up", "_static", "beliefs", "first", "flips", "function", "name", "notes",
+        "patience", "places", "right", "undecided", "unsaved", "verdict", "wrong",
     )  # fmt: skip
 
     def __init__(self, name: str, function: str = "") -> None:
@@ -116,7 +116,8 @@ class Case:
 
         The same evidence counts once, however often it is brought.
         """
-        fresh = [e for e in evidence if (e.kind, e.detail) not in self._static and e.kind in _SOURCE_OF]
+        sound = [e for e in evidence if e.kind in _SOURCE_OF and -1 <= e.weight <= 1]
+        fresh = [e for e in sound if (e.kind, e.detail) not in self._static]
         if not fresh or len(self._static) > _MOST_STATIC:
             return
         for e in fresh:
@@ -226,7 +227,6 @@ class Case:
     def _raise(self, source: str, weight: float) -> None:
         belief = self.beliefs.get(source, 0.0)
         self.beliefs[source] = belief + (1.0 - belief) * min(weight, 1.0)
-        self.unsaved = self.unsaved or weight >= WEAK
 
     def _lower(self, sources: Iterable[str], part: float) -> None:
         for source in sources:
@@ -265,7 +265,9 @@ class Case:
         if self.verdict == UNKNOWN or not self.function:
             return None
         if self.verdict == GPU:
-            found = tuple(Evidence(k, w, d) for k, w, d, _ in self.evidence() if w >= WEAK)[:4]
+            kept = [(k, w, d) for k, w, d, _ in self.evidence() if k not in (INPUT, DOWNLOAD) or (k, d) in self._static]
+            # Where it is its inputs that tell, each task's own are looked at: there is nothing to remember.
+            found = tuple(Evidence(*note) for note in kept if note[1] >= WEAK)[:4] if self.places else ()
         elif any(flip.verdict == GPU for flip in self.flips) or any(w >= STRONG for w in self._static.values()):
             found = (Evidence(RAN, -0.9, "it ran without a device many times"),)
         else:

@@ -78,12 +78,13 @@ def place_of(state: State, ts: TaskState) -> Needs:
     return state.on_gpu(needs)
 
 
-def case_of(state: State, kind: TaskPrefix) -> Case:
-    """The case of a kind of task, opened now if there is none."""
+def case_of(state: State, kind: TaskPrefix, uncounted: int = 0) -> Case:
+    """The case of a kind of task, opened now if there is none; ``uncounted`` runs of it will be told of it yet."""
     case = kind.case
     if case is None:
         case = kind.case = Case(kind.name, kind.function)
-        case.undecided = int(sum(estimate.count for name, estimate in kind.on.items() if name != "gpu"))
+        ran = sum(estimate.count for name, estimate in kind.on.items() if name != "gpu")
+        case.undecided = max(int(ran) - uncounted, 0)
         state.suspects = True
     return case
 

@@ -41,8 +41,8 @@ class Needs:
     ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
     names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``. ``python`` is the
     one version, "3.12", that can load a function sent by value (None: any). ``free`` says that no person has said
-    whether it is for the GPU, so that detection may; ``bound`` that one has said that it is for the CPU. ``base`` is, of
-    demands that detection made, what they were made of.
+    whether it is for the GPU, so that detection may; ``bound`` that one has said that it is for the CPU. ``base`` is,
+    of demands that detection made, what they were made of.
     """
 
     __slots__ = (

@@ -19,8 +19,8 @@ _MEMORY: Final = Phase.MEMORY
 class Collected:
     """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
-    ``finished`` are all that are there now, ``on_device`` those whose result is on a device. ``untrue`` are tasks said to
-    have run without inputs: whatever they were made of, they have to be made again.
+    ``finished`` are all that are there now, ``on_device`` those whose result is on a device. ``untrue`` are tasks said
+    to have run without inputs: whatever they were made of, they have to be made again.
     """
 
     __slots__ = ("finished", "on_device", "ready", "released", "untrue", "wanted")

@@ -8,6 +8,7 @@ from typing import Any
 from hetsched.core.annotations import WHOLE_LIMIT
 from hetsched.core.explain import explain
 from hetsched.core.state import State, TaskState
+from hetsched.core.verdicts import cases_of, rows
 from hetsched.errors import ProtocolError
 
 from .links import Link, WorkerLink
@@ -28,6 +29,8 @@ def answer(
             for _, ts in _tasks(state, client, number, [position]):
                 return explain(state, ts)
             raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
+        case "gpu", None:
+            return rows(cases_of(state))
         case "phases", int(number):
             graph = state.graphs.get((client, number))
             return bytes([ts.phase for ts in graph.tasks]) if graph is not None else b""

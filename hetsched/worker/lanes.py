@@ -108,6 +108,8 @@ class Finder:
 
     def moves(self, jobs: Mapping[TaskId, Job]) -> list[tuple[Job, str]]:
         """The moves that bring all jobs of the kinds found to the GPU lane."""
+        if not self.found:
+            return []
         kinds, self.found = self.found, []
         ordered = (WAITING, READY, QUEUED)
         return [(job, GPU) for job in jobs.values() if job.phase in ordered and job.kind in kinds and _movable(job)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
@@ -204,8 +204,10 @@ class WorkerState:
 
     def _shift(self, moves: list[tuple[Job, str]], out: list[Instruction]) -> None:
         """Move jobs to other executors, and put down those for which there is none; what runs stays."""
+        if not moves:
+            return
         homeless = shift(moves, self.lanes)
-        for batch in misplaced(self.batches.values()) if moves else ():
+        for batch in misplaced(self.batches.values()):
             batch.asked = True
             out.append(Reclaim(batch.number, len(batch.jobs)))
         self._return(homeless, out)
@@ -263,8 +265,7 @@ class WorkerState:
         drop: list[TaskId] = []
         untold: list[TaskId] = []
         self._done(batch, event, drop, untold)
-        if event.seen:
-            self.finder.saw(event.seen, self.jobs, batch.executor)
+        self.finder.saw(event.seen, self.jobs, batch.executor)
         failed = []
         for failure in event.failed:
             job = batch.jobs.pop(failure[0])
@@ -277,8 +278,7 @@ class WorkerState:
                 del self.jobs[job.id]
         lost = {**missed(batch, event, self.jobs), **dict.fromkeys(untold)}
         self._put_back(batch, reversed(event.left), out)
-        if self.finder.found:
-            self._shift(self.finder.moves(self.jobs), out)
+        self._shift(self.finder.moves(self.jobs), out)
         if lost:
             self._lose(list(lost), out)
         if drop:
