@@ -101,7 +101,10 @@ def _add(
     task = base + len(states)
     first = task
     kinds = graph.kinds
-    place = -1
+    place: Any = -1
+    before: Any = -1
+    plain: TaskPrefix | None = None
+    kind: TaskPrefix | None = None
     for spec in tasks:
         needs = needs_of[id(spec.annotations)]
         key = spec.key
@@ -114,8 +117,10 @@ def _add(
             prefix = _prefix(state, key)  # a key that came over the wire need not be one that can be hashed
         if made_by:
             place = made_by[task - first]
-            kind = kinds[place].get(prefix)
-            prefix = kind if kind is not None else kind_of(state, graph, place, prefix, now)
+            if kind is None or prefix is not plain or place is not before:
+                plain, before = prefix, place
+                kind = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
+            prefix = kind
         if near and place in near:
             graph.near.add(task - base)
             if needs.free:

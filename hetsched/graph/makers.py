@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from hetsched.core.evidence import INPUT, Evidence
-from hetsched.core.makers import Maker
+from hetsched.core.makers import NOBODY_KNOWN, Maker
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.gpu.code import evidence_of, evidence_of_call
 from hetsched.gpu.digests import digest_of, name_of
@@ -28,67 +28,90 @@ _MOST_TYPES: Final = 10_000
 _MOST_MAKERS: Final = 4096
 """So many functions of a graph are told apart; what comes after them is by nobody known."""
 
-_kinds: dict[type, int] = {
-    **dict.fromkeys((Ref, int, float, bool, complex, type(None), bytes, slice, range, tuple, list, dict), _PLAIN),
-    str: _TEXT,
-}
+_kinds: Final[dict[type, int]] = {}
+_plain: Final[set[type]] = {Ref, int, float, bool, complex, type(None), bytes, slice, range, tuple, list, dict}
+"""The types whose instances tell nothing."""
 _FUSED: Final = frozenset({OnList, Chain, Plan, OwnCall, InContext})
 
 
 class Makers:
-    """The functions of one graph, whose tasks may come in parts; keeps no function alive beyond that."""
+    """The functions of one graph, whose tasks may come in parts and have to stay until the last has.
 
-    __slots__ = ("_kept", "_places", "_table")
+    A function is known by its identity, or by those of the functions it was made of.
+    """
+
+    __slots__ = ("_calls", "_funcs", "_table")
 
     def __init__(self) -> None:
-        self._places: dict[Any, int] = {}
+        self._funcs: dict[Any, int] = {}
+        self._calls: dict[Any, int] = {}
+        """Of calls that hand functions on, or a device or its name: by all that tells what they do."""
         self._table: list[Maker] = []
-        self._kept: list[Any] = []
 
     def take(self, tasks: Sequence[TaskSpec]) -> tuple[list[Maker], list[int]]:
         """Return the functions that are new, and for each task the place of its own among all so far."""
         before = len(self._table)
-        places = self._places
-        made_by: list[int] = []
+        funcs, plain = self._funcs, _plain
+        made_by: list[Any] = []
+        last: Any = None
+        place: Any = None
         for spec in tasks:
-            func = spec.func
-            key: Any = id(func)
-            if type(func) in _FUSED or spec.kwargs or (spec.args is not EACH and spec.args):
-                key = self._key(spec, key)
-            place = places.get(key)
-            made_by.append(self._add(spec, key) if place is None else place)
+            func: Any = spec.func
+            if func is not last:
+                place = funcs.get(id(func))
+                if place is None:
+                    place = self._new(spec, func)
+                last = func
+            args: Any = spec.args
+            if args is not EACH:
+                for arg in args:
+                    if type(arg) not in plain and _is_telling(arg):
+                        place, last = self._call(spec), None
+                        break
+            kwargs: Any = spec.kwargs
+            if kwargs and last is not None:
+                for arg in kwargs.values():
+                    if type(arg) not in plain and _is_telling(arg):
+                        place, last = self._call(spec), None
+                        break
+            made_by.append(place)
         return self._table[before:], made_by
 
-    def _key(self, spec: TaskSpec, key: Any) -> Any:
-        """Name a call by all that tells what it does: functions by identity, texts that may name a device, devices."""
-        extra: list[Any] = []
-        if type(spec.func) in _FUSED:
-            _identify(spec.func, extra)
-            key = 0
-        if spec.args is not EACH:
-            for arg in spec.args:
-                kind = _kinds.get(type(arg))
-                if kind != _PLAIN:
-                    _tell(arg, kind, extra)
-        if spec.kwargs:
-            for arg in spec.kwargs.values():
-                kind = _kinds.get(type(arg))
-                if kind != _PLAIN:
-                    _tell(arg, kind, extra)
-        return (key, *extra) if extra else key
+    def _new(self, spec: TaskSpec, func: Any) -> int:
+        """The place of a function that was not met before, unless one made of the same functions was."""
+        key: Any = id(func)
+        if type(func) in _FUSED:
+            extra: list[Any] = []
+            _identify(func, extra)
+            key = tuple(extra)
+        place = self._funcs.get(key)
+        if place is None:
+            place = self._funcs[key] = self._add(spec, ())
+        self._funcs[id(func)] = place
+        return place
 
-    def _add(self, spec: TaskSpec, key: Any) -> int:
+    def _call(self, spec: TaskSpec) -> int:
+        """The place of a call with telling arguments."""
+        extra: list[Any] = []
+        _identify(spec.func, extra)
+        args: list[Any] = [] if spec.args is EACH else [*spec.args]
+        args += (spec.kwargs or {}).values()
+        for arg in args:
+            _tell(arg, extra)
+        key = tuple(extra)
+        place = self._calls.get(key)
+        if place is None:
+            place = self._calls[key] = self._add(spec, args)
+        return place
+
+    def _add(self, spec: TaskSpec, args: Sequence[Any]) -> int:
         place = len(self._table)
         if place >= _MOST_MAKERS:
             return _MOST_MAKERS - 1
-        self._places[key] = place
-        self._kept.append(spec)  # what is known by its identity has to stay
         if place == _MOST_MAKERS - 1:
-            self._table.append(Maker("", ""))
+            self._table.append(NOBODY_KNOWN)
             return place
         calls = _leaves(spec.func)
-        args = [] if spec.args is EACH else [*spec.args]
-        args += (spec.kwargs or {}).values()
         handed = [arg for arg in args if _kind(arg) == _CALLABLE]
         found: dict[tuple[str, str], Evidence] = {}
         for func in [*calls, *handed]:
@@ -104,30 +127,47 @@ class Makers:
 
 
 def _kind(arg: Any) -> int:
-    kind = _kinds.get(type(arg))
-    return _learn(type(arg)) if kind is None else kind
+    kind = type(arg)
+    if kind in _plain:
+        return _PLAIN
+    known = _kinds.get(kind)
+    return _learn(kind) if known is None else known
 
 
 def _learn(kind: type) -> int:
-    if len(_kinds) >= _MOST_TYPES:
-        return _PLAIN
     if may_live_on_device(kind):
         found = _DEVICE
+    elif kind is str:
+        found = _TEXT
     elif kind.__module__.partition(".")[0] not in ("numpy", "pandas") and hasattr(kind, "__call__"):  # noqa: B004
         found = _CALLABLE
     else:
         found = _PLAIN
-    _kinds[kind] = found
+    if len(_kinds) + len(_plain) < _MOST_TYPES:
+        if found == _PLAIN:
+            _plain.add(kind)
+        else:
+            _kinds[kind] = found
     return found
 
 
-def _tell(arg: Any, kind: int | None, extra: list[Any]) -> None:
-    kind = _learn(type(arg)) if kind is None else kind
+def _is_telling(arg: Any) -> bool:
+    """Tell whether an argument says something of where a call belongs."""
+    kind = _kind(arg)
+    if kind == _TEXT:
+        return _names_device(arg)
+    return kind == _CALLABLE or (kind == _DEVICE and cuda_nbytes(arg) > 0)
+
+
+def _tell(arg: Any, extra: list[Any]) -> None:
+    """Add what an argument says, if anything."""
+    if type(arg) in _plain:
+        return
+    kind = _kind(arg)
     if kind == _CALLABLE:
         extra.append(id(arg))
-    elif kind == _TEXT:
-        if _names_device(arg):
-            extra.append(arg)
+    elif kind == _TEXT and _names_device(arg):
+        extra.append(arg)
     elif kind == _DEVICE and cuda_nbytes(arg):
         extra.append(_DEVICE)
 
@@ -152,10 +192,10 @@ def _identify(func: Any, extra: list[Any]) -> None:
             _identify(step[0], extra)
             if step[1] is not EACH:
                 for arg in step[1]:
-                    _tell(arg, _kinds.get(type(arg)), extra)
+                    _tell(arg, extra)
             if step[2]:
                 for arg in step[2].values():
-                    _tell(arg, _kinds.get(type(arg)), extra)
+                    _tell(arg, extra)
     else:
         extra.append(id(func))
 
