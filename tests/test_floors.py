@@ -29,7 +29,16 @@ class Floor(NamedTuple):
 FLOORS = (
     Floor(
         "0 words",
-        ("errors", "core.each", "core.capacity", "core.types", "core.annotations", "core.events", "core.commands"),
+        (
+            "errors",
+            "core.each",
+            "core.capacity",
+            "core.types",
+            "core.annotations",
+            "core.evidence",
+            "core.events",
+            "core.commands",
+        ),
     ),
     Floor(
         "1 mind",
