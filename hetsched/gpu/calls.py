@@ -1,0 +1,393 @@
+"""What it says when code takes an attribute or calls something: where evidence comes from."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType, ModuleType
+from typing import Any, Final
+
+from hetsched.core.evidence import CODE, DOWNLOAD
+
+from . import methods
+from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of, several
+from .bytecode import Frame, weakened
+from .libraries import (
+    ASKS,
+    BRINGS_BACK,
+    CHECKS,
+    DEVICE,
+    FOLLOWS_INPUT,
+    MAY,
+    NOTHING,
+    ROOTS,
+    UNLESS_HOST,
+    meaning,
+    root_of,
+)
+from .resolve import class_attribute, value_of
+from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Many, Name, Pairs, Test, Value, either
+
+__all__ = ["attribute", "call", "entered", "item", "pairs_of", "set_attribute", "several"]
+
+_SILENT: Final = frozenset({"numba", "cv2", "polars", "faiss", "onnxruntime", "xgboost", "lightgbm", "catboost", "keras"})
+"""Libraries that mostly run on the CPU: that they are used at all says nothing."""
+
+
+def attribute(f: Frame, owner: Value, name: str) -> Value:
+    """What an attribute of a value is."""
+    kind = type(owner)
+    if kind is Name:
+        return Name(f"{owner.path}.{name}", owner.absent)
+    if kind is Known:
+        return _of_object(owner, name)
+    if kind is Instance:
+        return _of_instance(f, owner, name)
+    if kind is Many:
+        found: Value = None
+        for one in owner.values:
+            got = attribute(f, one, name)
+            found = got if found is None else either(found, got)
+        return found
+    return Attr(owner, name)
+
+
+def _of_object(owner: Known, name: str) -> Value:
+    obj = owner.value
+    try:
+        if isinstance(obj, ModuleType):
+            return value_of(vars(obj)[name], name)
+        if isinstance(obj, type):
+            found = class_attribute(obj, name)
+            found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
+            return Attr(Instance(obj), name) if type(found) is FunctionType else value_of(found, name)
+    except Exception:  # anything may be in the place of a module or class
+        return UNKNOWN
+    return Attr(owner, name)
+
+
+def _of_instance(f: Frame, owner: Instance, name: str) -> Value:
+    if name in owner.attributes:
+        return owner.attributes[name]
+    value: Value = None
+    try:
+        if owner.made is not None:
+            inside = vars(owner.made)
+            if name in inside:
+                value = value_of(inside[name], name, free=True)
+    except Exception:  # slots, or a __dict__ of its own
+        value = None
+    if value is None:
+        value = _by_class(f, owner, name)
+    if type(value) is Instance and value.made is not None:
+        value = f.reading.as_made(f, owner, name, value)
+    if type(value) is Made and value.device and not value.said:
+        f.say(0.9, f"{name}, {value.device}")
+    return value
+
+
+def _by_class(f: Frame, owner: Instance, name: str) -> Value:
+    try:
+        found = class_attribute(owner.kind, name)
+    except KeyError:
+        made = f.reading.made_by_init(f, owner).get(name)
+        return Attr(owner, name) if made is None else made
+    if isinstance(found, property) and type(found.fget) is FunctionType:
+        return f.reading.follow(f, Known(found.fget, free=True), [owner], {})
+    if callable(found) or isinstance(found, staticmethod | classmethod):
+        return Attr(owner, name)
+    if hasattr(type(found), "__get__"):
+        return UNKNOWN
+    return value_of(found, name)
+
+
+def set_attribute(owner: Value, name: str, value: Value) -> None:
+    """Note what an attribute of an object is from now on."""
+    if type(owner) is Instance:
+        owner.attributes[name] = value
+
+
+def item(owner: Value, index: Value) -> Value:
+    """What is at an index."""
+    if type(index) is Known:
+        if type(index.value) is str:
+            found = pairs_of(owner).get(index.value)
+            if found is not None:
+                return value_of(found.value) if type(found) is Known else found
+        elif type(index.value) is int:
+            values = several(owner)
+            if -len(values) <= index.value < len(values):
+                return values[index.value]
+    return Attr(owner, "[]")
+
+
+def entered(f: Frame, value: Value) -> None:
+    """Note what it says to enter a context."""
+    if type(value) is Known and place_of(value) == GPU:
+        f.say(0.9, f"with the device {value.value!r}")
+    if type(value) is Instance:
+        call(f, attribute(f, value, "__enter__"), [], {})
+
+
+def call(f: Frame, callee: Value, args: list[Value], named: dict[str, Value]) -> Value:
+    """Note what a call says; returns what it gives."""
+    kind = type(callee)
+    if kind is Name:
+        return _library(f, callee, args, named)
+    if kind is Attr:
+        return methods.call_method(f, callee, args, named)
+    if kind is Known:
+        return _object(f, callee, args, named)
+    if kind is Inner:
+        hand_on(f, args, named)
+        return f.reading.follow(f, callee, args, named)
+    if kind is Instance:
+        if callee.made is None or class_has(callee.kind, "__call__"):
+            return methods.call_method(f, Attr(callee, "__call__"), args, named)
+        return UNKNOWN
+    if kind is Many:
+        return _any_of(f, callee.values, args, named)
+    hand_on(f, args, named)
+    if kind is Made and callee.of in ("functools.partial",):
+        return UNKNOWN
+    return callee if kind is Made and callee.device else UNKNOWN
+
+
+def class_has(kind: type, name: str) -> bool:
+    """Tell whether a class has a name, without asking its metaclass."""
+    try:
+        class_attribute(kind, name)
+    except KeyError:
+        return False
+    return True
+
+
+def _any_of(f: Frame, callees: Sequence[Value], args: list[Value], named: dict[str, Value]) -> Value:
+    """A call of one of several: a hit where all of them are."""
+    before, start = f.hit, len(f.found)
+    hits, given = [], None
+    for one in callees:
+        f.hit = False
+        got = call(f, one, args, named)
+        given = got if given is None else either(given, got)
+        hits.append(f.hit)
+    if not all(hits):
+        f.found[start:] = weakened(f.found[start:])
+    f.hit = before or all(hits)
+    return given
+
+
+def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_them: bool = True) -> None:
+    """Note what it says to hand values to something that is not known: functions are taken to be called by it."""
+    for value in [*args, *named.values()] if named else args:
+        kind = type(value)
+        if kind is Name:
+            _handed(f, value)
+        elif kind is Inner or (kind is Known and type(value.value) is FunctionType):
+            if calls_them:
+                f.reading.follow(f, value, [], {})
+        elif kind is Attr and type(value.base) is Instance and calls_them:
+            methods.call_method(f, value, [], {})
+        elif kind is Known and place_of(value) == GPU and value.value in ("cuda",):
+            f.say(0.4, f"{value.value!r} is an argument")
+        elif kind is Items:
+            hand_on(f, value.values[:16], {}, calls_them)
+        elif kind is Many:
+            _any_of(f, value.values, [], {}) if any(type(v) in (Name, Inner) for v in value.values) else None
+
+
+def _handed(f: Frame, value: Name) -> None:
+    means, leaf = meaning(value.path), value.path.rpartition(".")[2]
+    if means == BRINGS_BACK:
+        f.say(0.8, value.path, DOWNLOAD)
+    elif means == DEVICE:
+        plainly = leaf[:1].islower() and leaf != "ndarray" and root_of(value.path) != leaf
+        f.say(0.9 if plainly else 0.3, value.path)
+
+
+def _library(f: Frame, callee: Name, args: list[Value], named: dict[str, Value]) -> Value:
+    path = callee.path
+    means = meaning(path)
+    if means == DEVICE:
+        f.say(0.95, path)
+        return Made(path, path, said=True)
+    if means == MAY:
+        return _may(f, path, args, named)
+    if means == UNLESS_HOST:
+        said = device_said(args, named, positional=True)
+        if said is None or said[0] in (GPU, SOME):
+            f.say(0.85, path)
+            return Made(path, path, said=True)
+        if said[0] != CPU:
+            f.say(0.3, f"{path}({said[1]})")
+        return Made(path)
+    if means == CHECKS:
+        return Test(False, None)
+    if means == ASKS:
+        return Test(True, False)
+    if means == FOLLOWS_INPUT:
+        f.say(0.3, path)
+        return UNKNOWN
+    if means == BRINGS_BACK:
+        f.say(0.8, path, DOWNLOAD)
+    return Made(path) if means != NOTHING else UNKNOWN
+
+
+def _may(f: Frame, path: str, args: list[Value], named: dict[str, Value]) -> Value:
+    root = root_of(path)
+    numbers = root in ("torch", "transformers", "ultralytics")
+    if path in ("torch.device", "torch.types.device"):
+        return _device(args, named)
+    said = device_said(args, named, positional=True, numbers=numbers)
+    if said is not None and said[0] == GPU:
+        f.say(0.9, f"{path}({said[1]})")
+        return Made(path, path, said=True)
+    if said is not None and said[0] == SOME:
+        f.say(0.4, f"{path}({said[1]})")
+    elif said is None and root not in _SILENT:
+        f.reading.mention(f, root)
+    elif said is not None and said[0] == OPEN:
+        f.say(0.3, f"{path}({said[1]})")
+    hand_on(f, [a for a in args if type(a) is not Known], {k: v for k, v in named.items() if type(v) is not Known})
+    if len(args) == 1 and type(args[0]) in (Inner, Known) and path.rpartition(".")[2] in _DECORATORS:
+        return args[0]
+    return Made(path)
+
+
+_DECORATORS: Final = frozenset("jit njit vmap pmap grad compile no_grad inference_mode checkpoint".split())  # noqa: SIM905
+
+
+def _device(args: list[Value], named: dict[str, Value]) -> Value:
+    """``torch.device(...)``: what it names is known by the name of it."""
+    given = args[0] if args else named.get("type", named.get("device", UNKNOWN))
+    place = place_of(given, numbers=True)
+    return Known("cuda") if place == GPU else Known("cpu") if place == CPU else given
+
+
+def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value]) -> Value:
+    obj = callee.value
+    try:
+        special = _SPECIAL.get(obj)
+    except TypeError:  # it cannot be hashed
+        return UNKNOWN
+    if special is not None:
+        return special(f, args, named)
+    if type(obj) is FunctionType:
+        if not f.reading.follows(f, callee):
+            hand_on(f, args, named)
+            _configures(f, obj, args)
+            return UNKNOWN
+        for value in [*args, *named.values()]:
+            if type(value) is Name:
+                _handed(f, value)
+        return f.reading.follow(f, callee, args, named)
+    if isinstance(obj, type):
+        return _class(f, obj, args, named)
+    hand_on(f, args, named)
+    return UNKNOWN
+
+
+def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> Value:
+    if root_of(kind.__module__) in ("builtins", "collections", "functools") or kind.__module__ in _LIBRARIES_OF_ARRAYS:
+        hand_on(f, args, named)
+        return UNKNOWN
+    made = Instance(kind)
+    try:
+        init = class_attribute(kind, "__init__")
+    except KeyError:  # pragma: no cover - every class has one
+        return made
+    if type(init) is FunctionType:
+        f.reading.follow(f, Known(init), [made, *args], named)
+    if kind.__module__ == "ctypes":
+        methods.loads_library(f, args)
+    return made
+
+
+_LIBRARIES_OF_ARRAYS: Final = frozenset({"numpy", "pandas"})
+
+
+def _configures(f: Frame, obj: FunctionType, args: Sequence[Value]) -> None:
+    """``dask.config.set({"array.backend": "cupy"})`` and its like."""
+    if root_of(str(obj.__module__)) == "dask":
+        said = device_said(args, {}, positional=True)
+        if said is not None and said[0] == GPU:
+            f.say(0.85, f"{obj.__module__}.{obj.__name__}")
+
+
+# Built-in functions that say something.
+
+
+def _isinstance(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    kinds = args[1] if len(args) > 1 else UNKNOWN
+    every = several(kinds) or [kinds]
+    names = [v.path for v in every if type(v) is Name]
+    if any(meaning(path) == DEVICE for path in names):
+        f.say(0.2, f"asks for {names[0]}")
+        return Test(True, False)
+    hosts = [v.value for v in every if type(v) is Known and isinstance(v.value, type)]
+    if hosts and all(root_of(kind.__module__) in _LIBRARIES_OF_ARRAYS for kind in hosts):
+        return Test(False, True)
+    return UNKNOWN
+
+
+def _hasattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    name = args[1].value if len(args) > 1 and type(args[1]) is Known else ""
+    if name in ("__cuda_array_interface__", "get", "to_pandas", "copy_to_host", "is_cuda", "device"):
+        return Test(name == "__cuda_array_interface__", False)
+    return UNKNOWN
+
+
+def _getattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    if len(args) > 1 and type(args[1]) is Known and type(args[1].value) is str:
+        return attribute(f, args[0], args[1].value)
+    if args and type(args[0]) is Name and meaning(f"{args[0].path}.x") == DEVICE:
+        return Name(f"{args[0].path}.some_function")
+    return UNKNOWN
+
+
+def _import(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    path = args[0].value if args and type(args[0]) is Known else None
+    if type(path) is str and root_of(path) in ROOTS:
+        f.reading.mention(f, root_of(path))
+        return Name(path)
+    return UNKNOWN
+
+
+def _dict(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    return Pairs({**(pairs_of(args[0]) if args else {}), **named})
+
+
+def _mapped(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    if args and type(args[0]) in (Name, Inner, Known, Attr, Many):
+        call(f, args[0], [UNKNOWN], {})
+    return UNKNOWN
+
+
+def _text(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    return args[0] if args and type(args[0]) in (Known, Attr, Input) else UNKNOWN
+
+
+def _same_items(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    return args[0] if args else Items(())
+
+
+def _nothing(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    return UNKNOWN
+
+
+_Special = Callable[[Frame, list[Value], dict[str, Value]], Value]
+_SPECIAL: Final[dict[Any, _Special]] = {
+    isinstance: _isinstance,
+    issubclass: _isinstance,
+    hasattr: _hasattr,
+    getattr: _getattr,
+    __import__: _import,
+    importlib.import_module: _import,
+    dict: _dict,
+    map: _mapped,
+    filter: _mapped,
+    str: _text,
+    list: _same_items,
+    tuple: _same_items,
+    **dict.fromkeys((print, type, len, id, repr, callable, bool, int, float, range, setattr, vars, dir), _nothing),
+}
