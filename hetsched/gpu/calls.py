@@ -275,13 +275,13 @@ def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value])
     if type(obj) is FunctionType:
         if not f.reading.follows(f, callee):
             hand_on(f, args, named)
-            _configures(f, obj, args)
             return UNKNOWN
         for value in [*args, *named.values()]:
             if type(value) is Name:
                 _handed(f, value)
         return f.reading.follow(f, callee, args, named)
     if isinstance(obj, type):
+        _configures(f, obj, args)
         return _class(f, obj, args, named)
     hand_on(f, args, named)
     return UNKNOWN
@@ -306,12 +306,12 @@ def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> 
 _LIBRARIES_OF_ARRAYS: Final = frozenset({"numpy", "pandas"})
 
 
-def _configures(f: Frame, obj: FunctionType, args: Sequence[Value]) -> None:
-    """``dask.config.set({"array.backend": "cupy"})`` and its like."""
-    if root_of(str(obj.__module__)) == "dask":
+def _configures(f: Frame, obj: type, args: Sequence[Value]) -> None:
+    """``dask.config.set({"array.backend": "cupy"})``."""
+    if obj.__module__ == "dask.config":
         said = device_said(args, {}, positional=True)
         if said is not None and said[0] == GPU:
-            f.say(0.85, f"{obj.__module__}.{obj.__name__}")
+            f.say(0.85, f"{obj.__module__}.{obj.__name__}({said[1]})")
 
 
 # Built-in functions that say something.

@@ -20,9 +20,9 @@ __all__ = ["call_method", "loads_library"]
 _BACK: Final = {"copy_to_host": 0.8, "get": 0.3, "cpu": 0.3, "to_pandas": 0.2, "asnumpy": 0.3, "to_cpu": 0.3}
 _TO_DEVICE: Final = frozenset({"cuda", "to_gpu"})
 _RECORDS: Final = frozenset(
-    "add add_argument append assert_called_with count critical debug dump dumps emit endswith error exception extra find "
-    "format format_map get index info insert isoformat join json log post put print replace rename request setdefault split "
-    "startswith strip update warn warning write writerow".split()  # noqa: SIM905
+    "add add_argument append assert_called_with assign bind count create critical debug dump dumps emit endswith error exception extra filter filter_by find "
+    "format format_map get index info insert isin isoformat join json labels log log_param log_params merge post put print query record rename replace request select set_attribute set_tag setdefault split "
+    "startswith strip tag track update warn warning write writerow".split()  # noqa: SIM905
 )
 """Methods that write their arguments down or compare them."""
 _LIBRARY_FILE: Final = re.compile(r"lib(cuda|cudart|cublas|cufft|cusolver|cusparse|curand|nvrtc|cudnn|nccl)\b|nvcuda\.dll")
