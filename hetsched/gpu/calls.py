@@ -142,6 +142,9 @@ def call(f: Frame, callee: Value, args: list[Value], named: dict[str, Value]) ->
         hand_on(f, args, named)
         return f.reading.follow(f, callee, args, named)
     if kind is Instance:
+        own = callee.attributes.get("__call__")
+        if type(own) is Inner:
+            return f.reading.follow(f, own, args, named)
         if callee.made is None or class_has(callee.kind, "__call__"):
             return methods.call_method(f, Attr(callee, "__call__"), args, named)
         return UNKNOWN

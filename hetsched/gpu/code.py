@@ -19,11 +19,12 @@ from hetsched.core.evidence import Evidence
 from . import calls
 from .bytecode import Frame
 from .libraries import ROOTS, root_of
+from .pickles import read_pickle
 from .reading import DEPTH, Reading
 from .resolve import is_own, value_of
 from .values import UNKNOWN, Attr, Instance, Known, Name, Value
 
-__all__ = ["evidence_of", "evidence_of_call", "forget"]
+__all__ = ["evidence_in_pickle", "evidence_of", "evidence_of_call", "forget"]
 
 _MOST_KNOWN: Final = 10_000
 _MOST_EVIDENCE: Final = 8
@@ -57,6 +58,18 @@ def evidence_of_call(func: object, args: Iterable[object], named: Mapping[str, o
         _look(frame, func, given, {k: _argument(v) for k, v in (named or {}).items()}, _MOST_STEPS)
         return _sorted(frame.found)
     except Exception:  # any callable's own code, and any code at all
+        return ()
+
+
+def evidence_in_pickle(data: bytes) -> tuple[Evidence, ...]:
+    """What a pickle of a callable, or of calls, says for its being a GPU task; () where it says nothing or is broken.
+
+    It is read and never loaded: no module is imported, no class made, nothing run. Functions sent by value (by cloudpickle)
+    have to be of this minor version of Python.
+    """
+    try:
+        return _sorted(read_pickle(data, lambda frame, func: _look(frame, func, [], {}, _MOST_STEPS)))
+    except Exception:  # a pickle may be anything
         return ()
 
 

@@ -65,6 +65,8 @@ class Reading:
         if type(callee) is Inner:
             code, depth = callee.code, f.depth
             wide: Looks = callee.wide.globals
+            if callee.bound is not None:
+                args = [callee.bound, *args]
             slots = _bound(code, args, named, callee.defaults, callee.keywords)
             slots.update(zip(code.co_freevars, callee.cells, strict=False))
         else:

@@ -112,9 +112,9 @@ class Instance:
 
 
 class Inner:
-    """A function that the code makes: its code, what its free names are, its defaults."""
+    """A function that the code makes: its code, what its free names are, its defaults, and what it is bound to."""
 
-    __slots__ = ("cells", "code", "defaults", "keywords", "names", "wide")
+    __slots__ = ("bound", "cells", "code", "defaults", "keywords", "wide")
 
     def __init__(self, code: CodeType, wide: Any) -> None:
         self.code = code
@@ -122,7 +122,7 @@ class Inner:
         self.cells: tuple[Value, ...] = ()
         self.defaults: tuple[Value, ...] = ()
         self.keywords: dict[str, Value] = {}
-        self.names: tuple[str, ...] = ()
+        self.bound: Value = None
 
 
 class Items:

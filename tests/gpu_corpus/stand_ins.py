@@ -94,10 +94,19 @@ def _wrapped(func: Any) -> Any:
     return wrapper
 
 
-class Telling(types.ModuleType):
-    """A module whose functions and classes say where they are from, as those of real libraries do."""
+class Module(types.ModuleType):
+    """A module that is pickled as cloudpickle does modules."""
 
     __path__: list[str] = []
+
+    def __reduce__(self) -> Any:
+        from cloudpickle.cloudpickle import subimport
+
+        return subimport, (self.__name__,)
+
+
+class Telling(Module):
+    """A module whose functions and classes say where they are from, as those of real libraries do."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -111,7 +120,9 @@ class Telling(types.ModuleType):
 
 
 def _class(module: str, name: str) -> Any:
-    return type(name, (Thing,), {"__module__": module})
+    """A class that is where it says it is."""
+    made = type(name, (Thing,), {"__module__": module})
+    return vars(importlib.import_module(module)).setdefault(name, made)
 
 
 def _function(module: str, name: str) -> Any:
@@ -135,17 +146,19 @@ class Device:
     def __str__(self) -> str:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
+    def __reduce__(self) -> Any:
+        return Device, (str(self),)
+
 
 Device.__module__, Device.__qualname__, Device.__name__ = "torch", "device", "device"
 
 
 def _decorates(module: str, kind: str, keep: str) -> Any:
     """A decorator, with or without arguments, that makes dispatchers of the kind."""
-    dispatcher = _class(module, kind)
 
     def decorate(*args: Any, **kwargs: Any) -> Any:
         def make(func: Any) -> Any:
-            made = dispatcher()
+            made = _class(module, kind)()
             setattr(made, keep, func)
             return made
 
@@ -206,10 +219,8 @@ _MODULES = frozenset(
 )
 
 
-class Mute(types.ModuleType):
+class Mute(Module):
     """A module of which every name is the same kind of thing."""
-
-    __path__: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
