@@ -1,11 +1,15 @@
-"""What arguments say about devices: `device="cuda"`, `providers=["CUDAExecutionProvider"]`, `{"tree_method": "gpu_hist"}`."""
+"""What arguments say about devices:
+
+`device="cuda"`, `providers=["CUDAExecutionProvider"]`, `{"tree_method": "gpu_hist"}`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from .conditions import names_device, sounds_of_device
+from .conditions import names_device
+from .libraries import words
 from .values import Attr, Input, Items, Known, Made, Many, Name, Pairs, Value
 
 __all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "pairs_of", "place_of", "several"]
@@ -19,11 +23,13 @@ SOME: Final = "perhaps a device"
 OPEN: Final = "whatever is given"
 """It is the task's own argument that names it."""
 
-_NAMING: Final = frozenset(
-    "accelerator arch backend ctx dev device device_map device_name device_type engine map_location place predictor providers "
-    "target target_offload task_type torch_device tree_method".split()  # noqa: SIM905
+_NAMING: Final = words(
+    """
+    accelerator arch backend ctx dev device device_map device_name device_type engine map_location place predictor
+    providers target target_offload task_type torch_device tree_method
+    """
 )
-_SWITCHES: Final = frozenset("cuda gpu use_cuda use_gpu".split())  # noqa: SIM905
+_SWITCHES: Final = words("cuda gpu use_cuda use_gpu")
 _CONFIGURED: Final = frozenset({"cupy", "cudf"})
 
 
@@ -130,8 +136,3 @@ def _shown(value: Value) -> str:
     if type(value) in (Input, Attr):
         return str(value.name)
     return str(value.path) if type(value) is Name else "..."
-
-
-def open_switch(value: Value) -> bool:
-    """Tell whether a value is an argument of the task whose name sounds of devices."""
-    return type(value) is Input and sounds_of_device(value.name)

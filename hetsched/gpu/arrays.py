@@ -1,4 +1,7 @@
-"""How arrays tell where they are: by protocols that libraries share, and by what CuPy, torch, JAX and others call it."""
+"""How arrays tell where they are:
+
+by protocols that libraries share, and by what CuPy, torch, JAX and others call it.
+"""
 
 from __future__ import annotations
 
@@ -118,13 +121,17 @@ def _jax(array: Any) -> Iterable[Piece]:
     for shard in array.addressable_shards:
         if shard.device.platform != "cpu":
             kind = "cuda" if shard.device.platform == "gpu" else str(shard.device.platform)
-            yield Piece(Device(kind, int(shard.device.id)), int(shard.data.nbytes), owner=id(array) ^ int(shard.device.id))
+            yield Piece(
+                Device(kind, int(shard.device.id)), int(shard.data.nbytes), owner=id(array) ^ int(shard.device.id)
+            )
 
 
 def _tensorflow(tensor: Any) -> Iterable[Piece]:
     kind, _, index = str(tensor.device).rpartition("device:")[2].partition(":")
     if kind == "GPU":
-        yield Piece(Device("cuda", int(index or 0)), int(tensor.shape.num_elements()) * int(tensor.dtype.size), 0, id(tensor))
+        yield Piece(
+            Device("cuda", int(index or 0)), int(tensor.shape.num_elements()) * int(tensor.dtype.size), 0, id(tensor)
+        )
 
 
 WAYS: Final[dict[str, Way]] = {

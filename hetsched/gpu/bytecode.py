@@ -1,8 +1,8 @@
 """Follow a code object's instructions with what is known of values, in one pass from first to last, without running it.
 
-Every jump forward meets the other ways at its target, where what is known is merged; a jump back ends a loop, whose body
-is taken to have run. Handlers of exceptions are not followed: they are not the way that code takes. A function's *hit* is
-whether each way through it that ends in a return uses a device.
+Every jump forward meets the other ways at its target, where what is known is merged; a jump back ends a loop, whose
+body is taken to have run. Handlers of exceptions are not followed: they are not the way that code takes. A function's
+*hit* is whether each way through it that ends in a return uses a device.
 """
 
 from __future__ import annotations
@@ -42,9 +42,7 @@ class Result(NamedTuple):
 
 def weakened(found: Sequence[Evidence], says: str = "on some ways only") -> list[Evidence]:
     """The same evidence as far as a function is not sure to come by it."""
-    return [
-        e if e.weight < WEAK else Evidence(e.kind, _WAYS_WEIGHT, f"{e.detail} ({says})") for e in found
-    ]
+    return [e if e.weight < WEAK else Evidence(e.kind, _WAYS_WEIGHT, f"{e.detail} ({says})") for e in found]
 
 
 class _State(NamedTuple):
@@ -57,8 +55,8 @@ class Frame:
     """One code object under way."""
 
     __slots__ = (
-        "at", "code", "depth", "found", "globals", "heads", "hit", "joins", "keywords", "live", "loops", "names", "next", "raw",
-        "reading", "returned", "returns", "slots", "stack", "stored",
+        "at", "code", "depth", "found", "globals", "heads", "hit", "joins", "keywords", "live", "loops", "names",
+        "next", "raw", "reading", "returned", "returns", "slots", "stack", "stored",
     )  # fmt: skip
 
     def __init__(self, reading: Any, code: CodeType, wide: Looks, slots: dict[str, Value], depth: int) -> None:
@@ -116,7 +114,9 @@ class Frame:
         if self.returns is None:  # it only raises, or yields for ever
             self.returns = self.hit
         hit = self.returns
-        return Result(hit, self.found if hit else weakened(self.found), UNKNOWN if self.returned is None else self.returned)
+        return Result(
+            hit, self.found if hit else weakened(self.found), UNKNOWN if self.returned is None else self.returned
+        )
 
     def _meet(self, other: _State) -> None:
         if not self.live:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import Any, Final
+from typing import Final
 
-from hetsched.core.evidence import CODE, DOWNLOAD
+from hetsched.core.evidence import DOWNLOAD
 
 from . import methods
 from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of, several
+from .builtin_calls import BUILT_IN, LIBRARIES_OF_ARRAYS
 from .bytecode import Frame, weakened
 from .libraries import (
     ASKS,
@@ -20,17 +20,17 @@ from .libraries import (
     FOLLOWS_INPUT,
     MAY,
     NOTHING,
-    ROOTS,
     UNLESS_HOST,
     meaning,
     root_of,
+    words,
 )
 from .resolve import class_attribute, value_of
-from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Many, Name, Pairs, Test, Value, either
+from .values import UNKNOWN, Attr, Inner, Instance, Items, Known, Made, Many, Name, Test, Value, either
 
 __all__ = ["attribute", "call", "entered", "item", "pairs_of", "set_attribute", "several"]
 
-_SILENT: Final = frozenset({"numba", "cv2", "polars", "faiss", "onnxruntime", "xgboost", "lightgbm", "catboost", "keras"})
+_SILENT: Final = words("catboost cv2 faiss keras lightgbm numba onnxruntime polars xgboost")
 """Libraries that mostly run on the CPU: that they are used at all says nothing."""
 
 
@@ -257,7 +257,7 @@ def _may(f: Frame, path: str, args: list[Value], named: dict[str, Value]) -> Val
     return Made(path)
 
 
-_DECORATORS: Final = frozenset("jit njit vmap pmap grad compile no_grad inference_mode checkpoint".split())  # noqa: SIM905
+_DECORATORS: Final = words("jit njit vmap pmap grad compile no_grad inference_mode checkpoint")
 
 
 def _device(args: list[Value], named: dict[str, Value]) -> Value:
@@ -270,7 +270,7 @@ def _device(args: list[Value], named: dict[str, Value]) -> Value:
 def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value]) -> Value:
     obj = callee.value
     try:
-        special = _SPECIAL.get(obj)
+        special = BUILT_IN.get(obj)
     except TypeError:  # it cannot be hashed
         return UNKNOWN
     if special is not None:
@@ -291,7 +291,7 @@ def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value])
 
 
 def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> Value:
-    if root_of(kind.__module__) in ("builtins", "collections", "functools") or kind.__module__ in _LIBRARIES_OF_ARRAYS:
+    if root_of(kind.__module__) in ("builtins", "collections", "functools") or kind.__module__ in LIBRARIES_OF_ARRAYS:
         hand_on(f, args, named)
         return UNKNOWN
     made = Instance(kind)
@@ -306,91 +306,9 @@ def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> 
     return made
 
 
-_LIBRARIES_OF_ARRAYS: Final = frozenset({"numpy", "pandas"})
-
-
 def _configures(f: Frame, obj: type, args: Sequence[Value]) -> None:
     """``dask.config.set({"array.backend": "cupy"})``."""
     if obj.__module__ == "dask.config":
         said = device_said(args, {}, positional=True)
         if said is not None and said[0] == GPU:
             f.say(0.85, f"{obj.__module__}.{obj.__name__}({said[1]})")
-
-
-# Built-in functions that say something.
-
-
-def _isinstance(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    kinds = args[1] if len(args) > 1 else UNKNOWN
-    every = several(kinds) or [kinds]
-    names = [v.path for v in every if type(v) is Name]
-    if any(meaning(path) == DEVICE for path in names):
-        f.say(0.2, f"asks for {names[0]}")
-        return Test(True, False)
-    hosts = [v.value for v in every if type(v) is Known and isinstance(v.value, type)]
-    if hosts and all(root_of(kind.__module__) in _LIBRARIES_OF_ARRAYS for kind in hosts):
-        return Test(False, True)
-    return UNKNOWN
-
-
-def _hasattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    name = args[1].value if len(args) > 1 and type(args[1]) is Known else ""
-    if name in ("__cuda_array_interface__", "get", "to_pandas", "copy_to_host", "is_cuda", "device"):
-        return Test(name == "__cuda_array_interface__", False)
-    return UNKNOWN
-
-
-def _getattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    if len(args) > 1 and type(args[1]) is Known and type(args[1].value) is str:
-        return attribute(f, args[0], args[1].value)
-    if args and type(args[0]) is Name and meaning(f"{args[0].path}.x") == DEVICE:
-        return Name(f"{args[0].path}.some_function")
-    return UNKNOWN
-
-
-def _import(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    path = args[0].value if args and type(args[0]) is Known else None
-    if type(path) is str and root_of(path) in ROOTS:
-        f.reading.mention(f, root_of(path))
-        return Name(path)
-    return UNKNOWN
-
-
-def _dict(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    return Pairs({**(pairs_of(args[0]) if args else {}), **named})
-
-
-def _mapped(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    if args and type(args[0]) in (Name, Inner, Known, Attr, Many):
-        call(f, args[0], [UNKNOWN], {})
-    return UNKNOWN
-
-
-def _text(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    return args[0] if args and type(args[0]) in (Known, Attr, Input) else UNKNOWN
-
-
-def _same_items(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    return args[0] if args else Items(())
-
-
-def _nothing(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
-    return UNKNOWN
-
-
-_Special = Callable[[Frame, list[Value], dict[str, Value]], Value]
-_SPECIAL: Final[dict[Any, _Special]] = {
-    isinstance: _isinstance,
-    issubclass: _isinstance,
-    hasattr: _hasattr,
-    getattr: _getattr,
-    __import__: _import,
-    importlib.import_module: _import,
-    dict: _dict,
-    map: _mapped,
-    filter: _mapped,
-    str: _text,
-    list: _same_items,
-    tuple: _same_items,
-    **dict.fromkeys((print, type, len, id, repr, callable, bool, int, float, range, setattr, vars, dir), _nothing),
-}

@@ -1,8 +1,9 @@
 """Tell from a callable's code whether it reaches for a device, without running it and without importing anything.
 
-Names are resolved as Python would: through globals, closures, defaults, what partials bind and what objects hold. What
-code does with them is followed instruction by instruction (``bytecode.py``), so that ``torch.cuda.is_available()`` is no
-more than a question and a text is no device's name unless it stands where a device is named.
+Names are resolved as Python would: through globals, closures, defaults, what partials bind and what objects hold.
+What code does with them is followed instruction by instruction (``bytecode.py``), so that
+``torch.cuda.is_available()`` is no more than a question and a text is no device's name unless it stands where a
+device is named.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _by_code: dict[int, tuple[CodeType, dict[str, Any], tuple[Evidence, ...]]] = {}
 def evidence_of(func: object, depth: int = DEPTH) -> tuple[Evidence, ...]:
     """What the code of a callable says for its being a GPU task, strongest first; () where it says nothing.
 
-    Functions, bound methods, partials, instances with ``__call__``, wrapped functions and fused tasks are looked into,
-    and a person's own functions that they call, ``depth`` calls deep. The answer for a function is remembered until it is
-    forgotten (:func:`forget`), whatever becomes of the globals it reads. Never raises, and imports nothing.
+    Functions, bound methods, partials, instances with ``__call__``, wrapped functions and fused tasks are looked
+    into, and a person's own functions that they call, ``depth`` calls deep. The answer for a function is remembered
+    until it is forgotten (:func:`forget`), whatever becomes of the globals it reads. Never raises, and imports
+    nothing.
     """
     known = _seen.get(id(func))
     if known is not None and known[0]() is func:
@@ -46,7 +48,9 @@ def evidence_of(func: object, depth: int = DEPTH) -> tuple[Evidence, ...]:
     return _inspect(func, depth)
 
 
-def evidence_of_call(func: object, args: Iterable[object], named: Mapping[str, object] | None = None) -> tuple[Evidence, ...]:
+def evidence_of_call(
+    func: object, args: Iterable[object], named: Mapping[str, object] | None = None
+) -> tuple[Evidence, ...]:
     """Like :func:`evidence_of`, for a call with arguments: a device that they name, or functions that they hand on.
 
     Arguments that are a task's inputs may be left as whatever stands for them. Costs a look at the code at each call.
@@ -64,8 +68,8 @@ def evidence_of_call(func: object, args: Iterable[object], named: Mapping[str, o
 def evidence_in_pickle(data: bytes) -> tuple[Evidence, ...]:
     """What a pickle of a callable, or of calls, says for its being a GPU task; () where it says nothing or is broken.
 
-    It is read and never loaded: no module is imported, no class made, nothing run. Functions sent by value (by cloudpickle)
-    have to be of this minor version of Python.
+    It is read and never loaded: no module is imported, no class made, nothing run. Functions sent by value (by
+    cloudpickle) have to be of this minor version of Python.
     """
     try:
         return _sorted(read_pickle(data, lambda frame, func: _look(frame, func, [], {}, _MOST_STEPS)))
@@ -137,7 +141,7 @@ def _look(f: Frame, func: Any, args: list[Value], named: dict[str, Value], steps
         else:
             _look(f, func.__func__, [owner, *args], named, steps - 1)
     elif kind is operator.methodcaller:
-        _, (name, *given), *rest = func.__reduce__()
+        name, *given = func.__reduce__()[1]
         calls.call(f, Attr(UNKNOWN, name), [value_of(a) for a in given], {})
     elif not _look_at_steps(f, func, args, named, steps):
         value = value_of(func, free=True)

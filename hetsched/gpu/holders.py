@@ -1,4 +1,7 @@
-"""What objects that are no arrays hold on devices: data frames, models, estimators, sparse matrices, labelled arrays."""
+"""What objects that are no arrays hold on devices:
+
+data frames, models, estimators, sparse matrices, labelled arrays.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,10 @@ def _columns(frame: Any) -> Iterator[Any]:
 
 
 def _buffers(column: Any, depth: int) -> Iterator[Piece]:
-    """A column's buffers. They are told apart by their owners, since a pointer that is asked for may bring data back."""
+    """A column's buffers.
+
+    They are told apart by their owners, since a pointer that is asked for may bring data back.
+    """
     for name in ("base_data", "base_mask"):
         buffer = getattr(column, name, None)
         if buffer is not None and not getattr(buffer, "is_spilled", False):

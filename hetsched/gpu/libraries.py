@@ -20,6 +20,7 @@ __all__ = [
     "meaning",
     "mentions_library",
     "root_of",
+    "words",
 ]
 
 NOTHING: Final = 0
@@ -39,24 +40,35 @@ ASKS: Final = 6
 UNLESS_HOST: Final = 7
 """Uses a device when called, unless an argument names the CPU."""
 
-_DEVICE_ROOTS = frozenset(
-    "apex bitsandbytes cucim cuda cudf cudf_polars cudnn cugraph cuml cunumeric cuopt cupy cupy_backends cupynumeric cupyx "
-    "cuproj cuquantum cusignal cuspatial cutensornet cuvs cuxfilter dask_cuda dask_cudf flash_attn kvikio nvcomp nvidia "
-    "nvmath nvtabular nx_cugraph pycuda pylibcudf pylibcugraph pylibraft raft_dask rmm tensorrt triton vllm".split()  # noqa: SIM905
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text; lists of names are easier to read this way."""
+    return frozenset(text.split())
+
+
+_DEVICE_ROOTS = words(
+    """
+    apex bitsandbytes cucim cuda cudf cudf_polars cudnn cugraph cuml cunumeric cuopt cupy cupy_backends cupynumeric
+    cupyx cuproj cuquantum cusignal cuspatial cutensornet cuvs cuxfilter dask_cuda dask_cudf flash_attn kvikio nvcomp
+    nvidia nvmath nvtabular nx_cugraph pycuda pylibcudf pylibcugraph pylibraft raft_dask rmm tensorrt triton vllm
+    """
 )
-_MAY_ROOTS = frozenset(
-    "accelerate botorch catboost chainer chainermn cv2 deepspeed dgl diffusers easyocr faiss fastai flax gpytorch haiku "
-    "ignite jax jaxlib keras kornia lightgbm lightning monai mxnet numba onnxruntime open_clip optax paddle polars pyopencl "
-    "pyro pytorch_lightning sentence_transformers skorch spacy stable_baselines3 taichi tensorflow thinc timm tinygrad "
-    "torch torch_geometric torchaudio torchvision transformers ultralytics warp whisper xgboost".split()  # noqa: SIM905
+_MAY_ROOTS = words(
+    """
+    accelerate botorch catboost chainer chainermn cv2 deepspeed dgl diffusers easyocr faiss fastai flax gpytorch haiku
+    ignite jax jaxlib keras kornia lightgbm lightning monai mxnet numba onnxruntime open_clip optax paddle polars
+    pyopencl pyro pytorch_lightning sentence_transformers skorch spacy stable_baselines3 taichi tensorflow thinc timm
+    tinygrad torch torch_geometric torchaudio torchvision transformers ultralytics warp whisper xgboost
+    """
 )
 ROOTS: Final = _DEVICE_ROOTS | _MAY_ROOTS
 """The top names of libraries that use a device, or may."""
 
 ALIASES: Final = {
-    "cp": "cupy", "jnp": "jax.numpy", "wp": "warp", "ti": "taichi", "xgb": "xgboost", "lgb": "lightgbm", "tf": "tensorflow",
-    "tl": "triton.language", "ort": "onnxruntime", "pl": "polars", "drv": "pycuda.driver", "mx": "mxnet",
-    **{name: name for name in ROOTS - {"apex", "cuda", "nvidia", "warp", "ignite", "whisper", "lightning", "accelerate"}},
+    "cp": "cupy", "jnp": "jax.numpy", "wp": "warp", "ti": "taichi", "xgb": "xgboost", "lgb": "lightgbm",
+    "tf": "tensorflow", "tl": "triton.language", "ort": "onnxruntime", "pl": "polars", "drv": "pycuda.driver",
+    "mx": "mxnet", "cuda": "numba.cuda",
+    **{name: name for name in ROOTS - words("apex cuda nvidia warp ignite whisper lightning accelerate")},
 }  # fmt: skip
 """What people call the modules, for names that are bound to nothing here because the library is not installed."""
 
@@ -79,20 +91,25 @@ _EXACT: dict[str, int] = {
     "thinc.api.prefer_gpu": DEVICE, "polars.GPUEngine": DEVICE, "paddle.CUDAPlace": DEVICE, "mxnet.gpu": DEVICE,
     "chainer.cuda.to_gpu": DEVICE, "chainer.backends.cuda.to_gpu": DEVICE, "chainer.cuda.to_cpu": BRINGS_BACK,
     "warp.launch": UNLESS_HOST, "warp.array": UNLESS_HOST, "warp.zeros": UNLESS_HOST, "warp.empty": UNLESS_HOST,
-    "warp.from_numpy": UNLESS_HOST, "warp.ones": UNLESS_HOST, "warp.full": UNLESS_HOST, "warp.launch_tiled": UNLESS_HOST,
-    "triton.cdiv": NOTHING, "triton.next_power_of_2": NOTHING, "cuda.pathfinder": NOTHING, "torch.cuda.amp.custom_fwd": MAY,
-    "torch.cuda.amp.custom_bwd": MAY, "jax.default_backend": CHECKS, "numba.cuda.cudadrv.devices.gpus": NOTHING,
+    "warp.from_numpy": UNLESS_HOST, "warp.ones": UNLESS_HOST, "warp.full": UNLESS_HOST,
+    "warp.launch_tiled": UNLESS_HOST, "triton.cdiv": NOTHING, "triton.next_power_of_2": NOTHING,
+    "cuda.pathfinder": NOTHING, "torch.cuda.amp.custom_fwd": MAY, "torch.cuda.amp.custom_bwd": MAY,
+    "jax.default_backend": CHECKS, "numba.cuda.cudadrv.devices.gpus": NOTHING,
 }  # fmt: skip
 
 _LEAVES: dict[str, int] = {
     **dict.fromkeys(
-        "float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128 dtype newaxis "
-        "pi e inf nan euler_gamma result_type can_cast finfo iinfo issubdtype promote_types errstate isscalar "
-        "set_printoptions show_config show_versions __version__ __name__ __doc__ __file__".split(),  # noqa: SIM905
+        words(
+            """
+            float16 float32 float64 int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool_ complex64 complex128 dtype
+            newaxis pi e inf nan euler_gamma result_type can_cast finfo iinfo issubdtype promote_types errstate isscalar
+            set_printoptions show_config show_versions __version__ __name__ __doc__ __file__
+            """
+        ),
         NOTHING,
     ),
     **dict.fromkeys(
-        "is_available device_count getDeviceCount get_device_count is_initialized is_cuda_available".split(),  # noqa: SIM905
+        words("is_available device_count getDeviceCount get_device_count is_initialized is_cuda_available"),
         CHECKS,
     ),
 }

@@ -1,17 +1,21 @@
-"""What the call of a method says, of an object of which little is known: `.cuda()`, `.to("cuda")`, `.get()`, `kernel[grid]()`."""
+"""What the call of a method says, of an object of which little is known:
+
+`.cuda()`, `.to("cuda")`, `.get()`, `kernel[grid]()`.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
 from .arguments import CPU, GPU, OPEN, SOME, device_said, place_of
 from .bytecode import Frame
 from .conditions import names_device
-from .libraries import DEVICE, ROOTS, meaning, root_of
+from .libraries import DEVICE, ROOTS, meaning, root_of, words
 from .resolve import class_attribute
 from .values import UNKNOWN, Attr, Inner, Input, Instance, Known, Made, Name, Pairs, Test, Value
 
@@ -19,13 +23,18 @@ __all__ = ["call_method", "loads_library"]
 
 _BACK: Final = {"copy_to_host": 0.8, "get": 0.3, "cpu": 0.3, "to_pandas": 0.2, "asnumpy": 0.3, "to_cpu": 0.3}
 _TO_DEVICE: Final = frozenset({"cuda", "to_gpu"})
-_RECORDS: Final = frozenset(
-    "add add_argument append assert_called_with assign bind count create critical debug dump dumps emit endswith error exception extra filter filter_by find "
-    "format format_map get index info insert isin isoformat join json labels log log_param log_params merge post put print query record rename replace request select set_attribute set_tag setdefault split "
-    "startswith strip tag track update warn warning write writerow".split()  # noqa: SIM905
+_RECORDS: Final = words(
+    """
+    add add_argument append assert_called_with assign bind count create critical debug dump dumps emit endswith error
+    exception extra filter filter_by find format format_map get index info insert isin isoformat join json labels log
+    log_param log_params merge post print put query record rename replace request select set_attribute set_tag
+    setdefault split startswith strip tag track update warn warning write writerow
+    """
 )
 """Methods that write their arguments down or compare them."""
-_LIBRARY_FILE: Final = re.compile(r"lib(cuda|cudart|cublas|cufft|cusolver|cusparse|curand|nvrtc|cudnn|nccl)\b|nvcuda\.dll")
+_LIBRARY_FILE: Final = re.compile(
+    r"lib(cuda|cudart|cublas|cufft|cusolver|cusparse|curand|nvrtc|cudnn|nccl)\b|nvcuda\.dll"
+)
 
 
 def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Value]) -> Value:
@@ -169,7 +178,8 @@ def _parameters(f: Frame, base: Value, args: list[Value], named: dict[str, Value
     return base
 
 
-_SPECIAL: Final = {
+_Special: TypeAlias = Callable[[Frame, Value, list[Value], dict[str, Value]], Value]
+_SPECIAL: Final[dict[str, _Special]] = {
     "to": _to,
     "to_backend": _to_backend,
     "type": _type,
@@ -177,7 +187,7 @@ _SPECIAL: Final = {
     "pin_memory": _pinned,
     "set_params": _parameters,
     "set_param": _parameters,
-    "set_providers": lambda f, base, args, named: _parameters(f, base, args, named),
+    "set_providers": _parameters,
 }
 
 

@@ -1,7 +1,7 @@
 """Tell whether an object's data live on a device, on which, and how many bytes; without importing a GPU library.
 
-How to tell is settled once for each type and remembered. No object is copied, and no device is waited for: what is asked
-are pointers and sizes, which libraries keep on the host.
+How to tell is settled once for each type and remembered. No object is copied, and no device is waited for: what is
+asked are pointers and sizes, which libraries keep on the host.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _HOST_ONLY: Final = frozenset(
 def cuda_nbytes(obj: Any) -> int:
     """Bytes of an object's data on devices; 0 for what has none there, or does not tell.
 
-    Lists, tuples, sets, dicts and dataclasses count with what they hold, down to a depth and a number of items, and memory
-    that several objects share counts once. Never raises: CPU tensors of torch have the attributes of device arrays on
-    their type and raise on the instance.
+    Lists, tuples, sets, dicts and dataclasses count with what they hold, down to a depth and a number of items, and
+    memory that several objects share counts once. Never raises: CPU tensors of torch have the attributes of device
+    arrays on their type and raise on the instance.
     """
     try:
         way = _ways[type(obj)]
@@ -52,7 +52,10 @@ def cuda_nbytes(obj: Any) -> int:
 
 
 def devices_of(obj: Any) -> tuple[Device, ...]:
-    """The devices that an object's data live on, in order of kind and index; () for what lives on the host. Never raises."""
+    """The devices that an object's data live on, in order of kind and index; () for what lives on the host.
+
+    Never raises.
+    """
     try:
         way = _ways[type(obj)] if type(obj) in _ways else _learn(type(obj))
         if way is None:
@@ -70,7 +73,10 @@ def may_live_on_device(kind: type) -> bool:
 
 
 def may_hold_device(kind: type) -> bool:
-    """Tell from a type whether :func:`cuda_nbytes` of an instance may be more than 0: arrays, containers, dataclasses."""
+    """Tell from a type whether :func:`cuda_nbytes` of an instance may be more than 0:
+
+    arrays, containers, dataclasses.
+    """
     return (_ways[kind] if kind in _ways else _learn(kind)) is not None
 
 
@@ -189,7 +195,7 @@ def _of_item(item: Any, depth: int, seen: set[int]) -> Iterable[Piece]:
 
 def _guarded(item: Any, way: Way, depth: int, seen: set[int]) -> Iterable[Piece]:
     """What one of several items has; one that raises takes nothing from the others."""
-    pieces = []
+    pieces: list[Piece] = []
     try:
         pieces.extend(_pieces(item, way, depth, seen))
     except Exception:  # user code

@@ -12,7 +12,7 @@ class Device(NamedTuple):
     """A device: its kind ("cuda", "rocm", "mps", ...) and which of them."""
 
     kind: str
-    index: int
+    index: int  # type: ignore[assignment]  # it hides a method of tuples
 
 
 class Piece(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hetsched.core.evidence import Evidence
 
-from . import calls, instructions, sources
+from . import calls, on_names, on_values, on_ways, sources
 from .bytecode import Frame, Looks
 from .libraries import DEVICE, meaning
 from .resolve import Globals, class_attribute, is_own, value_of
@@ -21,7 +21,7 @@ DEPTH: Final = 2
 _MOST_INSTRUCTIONS = 20_000
 _IMPORT_WEIGHT: Final = 0.2
 _NOTHING_TO_DO = compile("", "nothing", "exec")
-_ = instructions  # which fills the table that frames are read by
+_ = on_names, on_values, on_ways  # which fill the table that frames are read by
 
 
 class _NoGlobals:
@@ -32,10 +32,12 @@ class _NoGlobals:
 
 
 class Reading:
-    """One look at a callable and at what it calls; ``depth`` is how many calls deep functions of others are followed."""
+    """One look at a callable and what it calls; ``depth`` is how many calls deep functions are followed."""
 
     __slots__ = ("_active", "_init_made", "_mentioned", "_wide", "budget", "depth")
 
+    call = staticmethod(calls.call)
+    attribute = staticmethod(calls.attribute)
     hand_on = staticmethod(calls.hand_on)
 
     def __init__(self, depth: int = DEPTH) -> None:

@@ -17,8 +17,8 @@ __all__ = ["Globals", "class_attribute", "is_own", "value_of"]
 _PLAIN: Final = frozenset({str, int, float, bool, complex, bytes, type(None), type(...), range, slice})
 _BUILTINS: Final = dict(vars(sys.modules["builtins"]))
 _HOST_ROOTS: Final = sys.stdlib_module_names | frozenset(
-    {"cloudpickle", "dask", "distributed", "fsspec", "hetsched", "hypothesis", "matplotlib", "msgpack", "networkx", "numpy",
-     "pandas", "pyarrow", "pytest", "requests", "scipy", "sklearn", "toolz", "trio", "xarray", "yaml", "zarr"}
+    {"cloudpickle", "dask", "distributed", "fsspec", "hetsched", "hypothesis", "matplotlib", "msgpack", "networkx",
+     "numpy", "pandas", "pyarrow", "pytest", "requests", "scipy", "sklearn", "toolz", "trio", "xarray", "yaml", "zarr"}
 )  # fmt: skip
 _own: dict[str, bool] = {}
 
@@ -155,7 +155,11 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     for loaded in ROOTS:  # a mock in the place of a library
         if sys.modules.get(loaded) is obj:
             return Name(loaded)
-    if root_of(kind.__module__) in _HOST_ROOTS and not hasattr(kind, "__dlpack_device__") and "__call__" not in dir(kind):
+    if (
+        root_of(kind.__module__) in _HOST_ROOTS
+        and not hasattr(kind, "__dlpack_device__")
+        and "__call__" not in dir(kind)
+    ):
         return Known(obj) if kind.__module__ != "unittest.mock" else Instance(kind, obj)
     return Instance(kind, obj)
 
@@ -177,7 +181,9 @@ def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:
     return Instance(kind, obj) if library != str(kind.__module__) else Made(what)
 
 
-_ALWAYS: Final = frozenset({"cupy", "cupyx", "cudf", "cuml", "cugraph", "rmm", "cuspatial", "pycuda", "dask_cudf", "cuvs"})
+_ALWAYS: Final = frozenset(
+    {"cupy", "cupyx", "cudf", "cuml", "cugraph", "rmm", "cuspatial", "pycuda", "dask_cudf", "cuvs"}
+)
 
 
 def class_attribute(kind: type, name: str) -> Any:

@@ -1,7 +1,7 @@
 """What a module's own text says its global names are, for names whose objects do not tell.
 
-That is so where a library is not installed and ``cp = None`` stands for it, and where something stands in for a library.
-The text is read once for each module, and only if it has the name of a library in it. It is not run.
+That is so where a library is not installed and ``cp = None`` stands for it, and where something stands in for a
+library. The text is read once for each module, and only if it has the name of a library in it. It is not run.
 """
 
 from __future__ import annotations

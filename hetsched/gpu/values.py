@@ -155,8 +155,8 @@ class Many:
 class Test:
     """A condition about devices.
 
-    ``true`` and ``false`` say what it means if it is one or the other: None that it is not, True that something lives on
-    a device then, False nothing. ``strict`` where neither may be passed over as an exception to the rule.
+    ``true`` and ``false`` say what it means if it is one or the other: None that it is not, True that something lives
+    on a device then, False nothing. ``strict`` where neither may be passed over as an exception to the rule.
     """
 
     __slots__ = ("false", "strict", "true")
