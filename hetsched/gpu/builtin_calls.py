@@ -9,7 +9,7 @@ from typing import Any, Final
 from .arguments import pairs_of, several
 from .bytecode import Frame
 from .libraries import DEVICE, ROOTS, meaning, root_of
-from .values import UNKNOWN, Attr, Inner, Input, Items, Known, Many, Name, Pairs, Test, Value
+from .values import UNKNOWN, Attr, Inner, InnerClass, Input, Items, Known, Many, Name, Pairs, Test, Value
 
 __all__ = ["BUILT_IN", "LIBRARIES_OF_ARRAYS"]
 
@@ -53,6 +53,13 @@ def _import(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
     return UNKNOWN
 
 
+def _class(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
+    """The statement ``class``: its body is read, as a function that is called."""
+    if not args or type(args[0]) is not Inner:
+        return UNKNOWN
+    return InnerClass(f.reading.names_of(f, args[0]), args[2:])
+
+
 def _dict(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
     return Pairs({**(pairs_of(args[0]) if args else {}), **named})
 
@@ -81,6 +88,7 @@ BUILT_IN: Final[dict[Any, _Special]] = {
     issubclass: _isinstance,
     hasattr: _hasattr,
     getattr: _getattr,
+    __build_class__: _class,
     __import__: _import,
     importlib.import_module: _import,
     dict: _dict,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
@@ -26,7 +26,7 @@ from .libraries import (
     words,
 )
 from .resolve import class_attribute, value_of
-from .values import UNKNOWN, Attr, Inner, Instance, Items, Known, Made, Many, Name, Test, Value, either
+from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Items, Known, Made, Many, Name, Test, Value, either
 
 __all__ = ["attribute", "call", "entered", "item", "pairs_of", "set_attribute", "several"]
 
@@ -39,6 +39,8 @@ def attribute(f: Frame, owner: Value, name: str) -> Value:
     kind = type(owner)
     if kind is Name:
         return Name(f"{owner.path}.{name}", owner.absent)
+    if kind is InnerClass:
+        return owner.names.get(name, UNKNOWN)
     if kind is Known:
         return _of_object(owner, name)
     if kind is Instance:
@@ -132,28 +134,37 @@ def entered(f: Frame, value: Value) -> None:
 def call(f: Frame, callee: Value, args: list[Value], named: dict[str, Value]) -> Value:
     """Note what a call says; returns what it gives."""
     kind = type(callee)
-    if kind is Name:
-        return _library(f, callee, args, named)
-    if kind is Attr:
-        return methods.call_method(f, callee, args, named)
-    if kind is Known:
-        return _object(f, callee, args, named)
-    if kind is Inner:
-        hand_on(f, args, named)
-        return f.reading.follow(f, callee, args, named)
-    if kind is Instance:
-        own = callee.attributes.get("__call__")
-        if type(own) is Inner:
-            return f.reading.follow(f, own, args, named)
-        if callee.made is None or class_has(callee.kind, "__call__"):
-            return methods.call_method(f, Attr(callee, "__call__"), args, named)
-        return UNKNOWN
-    if kind is Many:
-        return _any_of(f, callee.values, args, named)
+    handler = _CALLS.get(kind)
+    if handler is not None:
+        return handler(f, callee, args, named)
     hand_on(f, args, named)
-    if kind is Made and callee.of in ("functools.partial",):
-        return UNKNOWN
     return callee if kind is Made and callee.device else UNKNOWN
+
+
+def _inner(f: Frame, callee: Inner, args: list[Value], named: dict[str, Value]) -> Value:
+    hand_on(f, args, named)
+    return f.reading.follow(f, callee, args, named)
+
+
+def _inner_class(f: Frame, callee: InnerClass, args: list[Value], named: dict[str, Value]) -> Value:
+    made = callee.instance()
+    init = made.attributes.get("__init__")
+    if type(init) is Inner:
+        f.reading.follow(f, init, args, named)
+    return made
+
+
+def _instance(f: Frame, callee: Instance, args: list[Value], named: dict[str, Value]) -> Value:
+    own = callee.attributes.get("__call__")
+    if type(own) is Inner:
+        return f.reading.follow(f, own, args, named)
+    if callee.made is None or class_has(callee.kind, "__call__"):
+        return methods.call_method(f, Attr(callee, "__call__"), args, named)
+    return UNKNOWN
+
+
+def _many(f: Frame, callee: Many, args: list[Value], named: dict[str, Value]) -> Value:
+    return _any_of(f, callee.values, args, named)
 
 
 def class_has(kind: type, name: str) -> bool:
@@ -312,3 +323,15 @@ def _configures(f: Frame, obj: type, args: Sequence[Value]) -> None:
         said = device_said(args, {}, positional=True)
         if said is not None and said[0] == GPU:
             f.say(0.85, f"{obj.__module__}.{obj.__name__}({said[1]})")
+
+
+_Handler: TypeAlias = Callable[[Frame, Any, list[Value], dict[str, Value]], Value]
+_CALLS: Final[dict[type, _Handler]] = {
+    Name: _library,
+    Attr: methods.call_method,
+    Known: _object,
+    Inner: _inner,
+    InnerClass: _inner_class,
+    Instance: _instance,
+    Many: _many,
+}

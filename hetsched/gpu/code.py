@@ -31,7 +31,7 @@ _MOST_KNOWN: Final = 10_000
 _MOST_EVIDENCE: Final = 8
 _MOST_STEPS: Final = 200
 _seen: dict[int, tuple[Callable[[], object], tuple[Evidence, ...]]] = {}
-_by_code: dict[int, tuple[CodeType, dict[str, Any], tuple[Evidence, ...]]] = {}
+_by_code: dict[int, tuple[CodeType, int, tuple[Evidence, ...]]] = {}
 
 
 def evidence_of(func: object, depth: int = DEPTH) -> tuple[Evidence, ...]:
@@ -92,7 +92,7 @@ def _inspect(func: object, depth: int) -> tuple[Evidence, ...]:
     if plain:
         code = func.__code__  # type: ignore[attr-defined]
         known = _by_code.get(id(code))
-        if known is not None and known[1] is func.__globals__:  # type: ignore[attr-defined]
+        if known is not None and known[1] == id(func.__globals__):  # type: ignore[attr-defined]
             _remember(func, known[2])
             return known[2]
     try:
@@ -104,7 +104,7 @@ def _inspect(func: object, depth: int) -> tuple[Evidence, ...]:
     if plain:
         if len(_by_code) > _MOST_KNOWN:
             _by_code.clear()
-        _by_code[id(code)] = (code, func.__globals__, found)  # type: ignore[attr-defined]
+        _by_code[id(code)] = (code, id(func.__globals__), found)  # type: ignore[attr-defined]
     _remember(func, found)
     return found
 

@@ -77,6 +77,8 @@ def identical(left: Value, right: Value) -> Value:
         return _is_none(left)
     if type(left) is Name and type(right) is Name:
         return Known(left.path == right.path)
+    if type(left) is Known and type(right) is Known and type(right.value) in (bool, int):
+        return Known(left.value is right.value)
     for one in (left, right):
         if type(one) is Name and meaning(one.path) == DEVICE:
             return Test(True, False)

@@ -60,7 +60,7 @@ def _swap(f: Frame, arg: int) -> None:
 # Loads and stores.
 
 
-@handles("LOAD_CONST", "RETURN_GENERATOR", "LOAD_COMMON_CONSTANT", "LOAD_SMALL_INT", "LOAD_ASSERTION_ERROR")
+@handles("RETURN_GENERATOR", "LOAD_COMMON_CONSTANT", "LOAD_ASSERTION_ERROR", "LOAD_LOCALS")
 def _none(f: Frame, arg: int) -> None:
     f.stack.append(UNKNOWN)
 
@@ -68,6 +68,11 @@ def _none(f: Frame, arg: int) -> None:
 @handles("LOAD_CONST", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL")
 def _load_const(f: Frame, arg: int) -> None:
     f.stack.append(Known(f.code.co_consts[arg]))
+
+
+@handles("LOAD_BUILD_CLASS")
+def _load_build_class(f: Frame, arg: int) -> None:
+    f.stack.append(Known(__build_class__))
 
 
 @handles("LOAD_SMALL_INT")

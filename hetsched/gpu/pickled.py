@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from .libraries import ROOTS, root_of
 from .resolve import value_of
-from .values import UNKNOWN, Attr, Inner, Instance, Items, Known, Made, Name, Pairs, Value
+from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Items, Known, Made, Name, Pairs, Value
 
-__all__ = ["MAKERS", "Cell", "Other", "Partial", "Sent", "SentClass", "as_value", "named_values", "reference"]
+__all__ = ["MAKERS", "Cell", "Other", "Partial", "Sent", "as_value", "named_values", "reference"]
 
 
 class Sent:
@@ -23,13 +23,6 @@ class Sent:
         self.names: dict[str, Any] = {}
         self.inner = Inner(code, self)
         self.globals = self
-
-    def bound_to(self, owner: Value) -> Inner:
-        """The function as a method of an object."""
-        mine, method = self.inner, Inner(self.inner.code, self)
-        method.cells, method.defaults, method.keywords = mine.cells, mine.defaults, mine.keywords
-        method.bound = owner
-        return method
 
     def look(self, name: str) -> Value:
         """What a global name stands for; those that did not come are built in, or not known."""
@@ -55,28 +48,6 @@ class Cell:
         self.value = value
 
 
-class SentClass:
-    """A class that is sent by value."""
-
-    def __init__(self, bases: Any = ()) -> None:
-        self.names: dict[str, Any] = {}
-        self.bases = [base for base in bases if type(base) is SentClass] if type(bases) is tuple else []
-
-    def instance(self) -> Instance:
-        """An object of it, whose methods are among its attributes."""
-        made = Instance(object)
-        self.fill(made)
-        return made
-
-    def fill(self, made: Instance) -> None:
-        """Give an object the attributes that the class has."""
-        for base in reversed(self.bases):
-            base.fill(made)
-        for name, thing in self.names.items():
-            if type(name) is str:
-                made.attributes[name] = thing.bound_to(made) if type(thing) is Sent else as_value(thing)
-
-
 class Other:
     """Something made of a class or function that says nothing by itself; what it was made of is kept."""
 
@@ -94,15 +65,13 @@ def as_value(thing: Any) -> Value:
     kind = type(thing)
     if kind is Sent:
         return thing.inner
-    if kind is SentClass:
-        return Made("a class")
     if kind is Partial:
         return Made("functools.partial")
     if kind in (tuple, list):
         return Items(as_value(one) for one in thing)
     if kind is dict:
         return Pairs(named_values(thing))
-    if kind in (Name, Known, Made, Attr, Instance, Inner):
+    if kind in (Name, Known, Made, Attr, Instance, Inner, InnerClass):
         return thing
     return Known(thing) if kind in (str, int, float, bool, bytes, type(None)) else UNKNOWN
 
@@ -167,10 +136,15 @@ def _set_state(args: list[Any]) -> Any:
     return UNKNOWN
 
 
+def _class(args: list[Any]) -> Any:
+    bases = args[2] if len(args) > 2 else ()
+    return InnerClass({}, bases if type(bases) is tuple else ())
+
+
 def _set_class_state(args: list[Any]) -> Any:
-    told = len(args) > 1 and type(args[0]) is SentClass and type(args[1]) is tuple and args[1]
+    told = len(args) > 1 and type(args[0]) is InnerClass and type(args[1]) is tuple and args[1]
     if told and type(args[1][0]) is dict:
-        args[0].names.update(args[1][0])
+        args[0].names.update(named_values(args[1][0]))
     return args[0] if args else UNKNOWN
 
 
@@ -195,7 +169,7 @@ def _bound_method(args: list[Any]) -> Any:
         return UNKNOWN
     func, owner = args
     if type(func) is Sent:
-        return func.bound_to(as_value(owner))
+        return func.inner.bound_to(as_value(owner))
     named = type(func) is Known and type(func.value) is FunctionType and type(owner) is Instance
     return Attr(owner, func.value.__name__) if named else UNKNOWN
 
@@ -209,7 +183,7 @@ MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     f"{_CLOUD}_builtin_type": lambda args: Name(f"types.{args[0]}") if args else UNKNOWN,
     f"{_CLOUD}_make_function": _function,
     f"{_CLOUD}_function_setstate": _set_state,
-    f"{_CLOUD}_make_skeleton_class": lambda args: SentClass(*args[2:3]),
+    f"{_CLOUD}_make_skeleton_class": _class,
     f"{_CLOUD}_class_setstate": _set_class_state,
     f"{_CLOUD}subimport": _module,
     "importlib.import_module": _module,

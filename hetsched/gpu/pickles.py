@@ -17,9 +17,9 @@ from hetsched.core.evidence import Evidence
 from . import calls
 from .bytecode import Frame
 from .libraries import DEVICE, ROOTS, meaning, root_of
-from .pickled import MAKERS, Other, Partial, Sent, SentClass, as_value, named_values, reference
+from .pickled import MAKERS, Other, Partial, Sent, as_value, named_values, reference
 from .reading import Reading
-from .values import UNKNOWN, Attr, Inner, Instance, Known, Made, Name
+from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Known, Made, Name
 
 __all__ = ["read_pickle"]
 
@@ -112,7 +112,7 @@ class _Machine:
     def make(self, callee: Any, args: Any) -> Any:
         """What a call in a pickle makes."""
         given = list(args) if type(args) in (tuple, list) else []
-        if type(callee) is SentClass:
+        if type(callee) is InnerClass:
             return callee.instance()
         if type(callee) is Name:
             maker = MAKERS.get(callee.path)

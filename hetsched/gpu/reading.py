@@ -93,6 +93,15 @@ class Reading:
         f.hit = f.hit or (result.hit and bool(result.found))
         return result.returned
 
+    def names_of(self, f: Frame, body: Inner) -> dict[str, Value]:
+        """Read the body of a class; returns what its names are."""
+        slots = dict(zip(body.code.co_freevars, body.cells, strict=False))
+        frame = Frame(self, body.code, body.wide.globals, slots, f.depth)
+        result = frame.read()
+        f.found.extend(result.found)
+        f.hit = f.hit or (result.hit and bool(result.found))
+        return frame.stored
+
     def _globals(self, func: FunctionType) -> Globals:
         names = func.__globals__
         wide = self._wide.get(id(names))

@@ -11,6 +11,7 @@ __all__ = [
     "UNKNOWN",
     "Attr",
     "Inner",
+    "InnerClass",
     "Input",
     "Instance",
     "Items",
@@ -123,6 +124,35 @@ class Inner:
         self.defaults: tuple[Value, ...] = ()
         self.keywords: dict[str, Value] = {}
         self.bound: Value = None
+
+    def bound_to(self, owner: Value) -> Inner:
+        """The function as a method of an object."""
+        method = Inner(self.code, self.wide)
+        method.cells, method.defaults, method.keywords, method.bound = self.cells, self.defaults, self.keywords, owner
+        return method
+
+
+class InnerClass:
+    """A class that the code makes: what its names are, and those of the classes it comes from that are such too."""
+
+    __slots__ = ("bases", "names")
+
+    def __init__(self, names: dict[str, Value], bases: Iterable[Value] = ()) -> None:
+        self.names = names
+        self.bases = [base for base in bases if type(base) is InnerClass]
+
+    def instance(self) -> Instance:
+        """An object of it, whose methods are among its attributes."""
+        made = Instance(object)
+        self.fill(made)
+        return made
+
+    def fill(self, made: Instance) -> None:
+        """Give an object the attributes that the class has."""
+        for base in reversed(self.bases):
+            base.fill(made)
+        for name, value in self.names.items():
+            made.attributes[name] = value.bound_to(made) if type(value) is Inner else value
 
 
 class Items:
