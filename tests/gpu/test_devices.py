@@ -44,7 +44,7 @@ def test_all_the_driver_lists(driver):
         ("0,9,1", 1),
         ("NoDevFiles", 0),
         ("GPU-8932f937-d72c", 1),
-        ("MIG-GPU-1/2/3,0", 2),
+        ("MIG-GPU-1/2/3,0", 1),
         ("0,x", 1),
         ("none", 0),
     ],
