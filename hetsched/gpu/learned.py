@@ -7,8 +7,7 @@ import json
 import os
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +30,10 @@ _TABLE = """
         function text primary key, name text, verdict text, evidence text, wrong integer, ran integer, first integer,
         noted real
     ) without rowid
+"""
+_BOUND = """
+    delete from learned where function in
+    (select function from learned order by noted desc, function limit -1 offset ?)
 """
 
 
@@ -86,15 +89,12 @@ class Learned:
         ]
         if not rows:
             return
-        with self._open(write=True) as file:
-            if file is not None:
-                file.execute(_TABLE)
-                file.executemany("insert or replace into learned values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-                file.execute(
-                    "delete from learned where function in (select function from learned order by noted desc, function "
-                    "limit -1 offset ?)",
-                    (MOST_ROWS,),
-                )
+
+        def write(file: sqlite3.Connection) -> None:
+            file.executemany("insert or replace into learned values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            file.execute(_BOUND, (MOST_ROWS,))
+
+        self._use(write, writes=True)
 
     def rows(self) -> list[Row]:
         """All that is remembered, by name."""
@@ -103,12 +103,12 @@ class Learned:
     def forget(self, pattern: str = "*") -> int:
         """Forget functions whose name, or its last word, fits a shell pattern; returns how many."""
         gone = [row.function for row in self.rows() if fits(row.name, pattern)]
-        with self._open(write=True) as file:
-            if file is None:
-                return 0
-            file.execute(_TABLE)
+
+
+        def write(file: sqlite3.Connection) -> None:
             file.executemany("delete from learned where function = ?", [(function,) for function in gone])
-        return len(gone)
+
+        return len(gone) if gone and self._use(write, writes=True) else 0
 
     def _load(self) -> dict[str, Row]:
         try:
@@ -120,37 +120,39 @@ class Learned:
             if stamp == self._read_at or self._broken:
                 return self._known
         known: dict[str, Row] = {}
-        with self._open() as file:
-            if file is not None:
-                file.execute(_TABLE)
-                for function, name, verdict, evidence, *numbers in file.execute("select * from learned"):
-                    known[function] = Row(function, name, verdict, _evidence(evidence), *numbers)
+
+        def read(file: sqlite3.Connection) -> None:
+            for function, name, verdict, evidence, *numbers in file.execute("select * from learned"):
+                known[function] = Row(function, name, verdict, _evidence(evidence), *numbers)
+
+        if not self._use(read):
+            return self._known
         with self._lock:
             self._known, self._read_at = known, stamp
         return known
 
-    @contextmanager
-    def _open(self, write: bool = False) -> Iterator[sqlite3.Connection | None]:
-        """Open the file for one transaction; gives None where that cannot be."""
+    def _use(self, work: Callable[[sqlite3.Connection], None], writes: bool = False) -> bool:
+        """Have the file worked with, in one transaction; tells whether that could be."""
         import sqlite3
 
         if self._broken:
-            yield None
-            return
+            return False
         connection: Any = None
         try:
-            if write:
+            if writes:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS)
-            with connection:
-                if write:
-                    connection.execute("begin immediate")
-                yield connection
+            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+            connection.execute("begin immediate" if writes else "begin")
+            connection.execute(_TABLE)
+            work(connection)
+            connection.execute("commit")
         except (sqlite3.Error, OSError, ValueError) as error:
             self._give_up(error, isinstance(error, sqlite3.OperationalError) and "locked" in str(error))
+            return False
         finally:
             if connection is not None:
                 connection.close()
+        return True
 
     def _give_up(self, error: Exception, passing: bool) -> None:
         if passing:
@@ -159,7 +161,7 @@ class Learned:
         warnings.warn(
             f"what was learned of GPU tasks cannot be kept in {self.path}: {error}; `hetsched gpu forget --all` "
             "removes the file",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
