@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from .gpu import gpu
 from .scheduler import scheduler
 from .worker import worker
 
@@ -17,3 +18,4 @@ def hetsched() -> None:
 
 hetsched.add_command(scheduler)
 hetsched.add_command(worker)
+hetsched.add_command(gpu)

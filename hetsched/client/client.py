@@ -15,6 +15,7 @@ from dask.callbacks import local_callbacks
 
 from hetsched.callbacks import Callbacks, with_known
 from hetsched.core.types import EACH, Key, TaskSpec
+from hetsched.core.verdicts import GpuRow
 from hetsched.graph.build import Built, build
 from hetsched.outcome import shaped
 
@@ -181,6 +182,10 @@ class Client(Submitting[Future]):
     def scheduler_info(self) -> dict[str, Any]:
         """Tell what the scheduler knows of its workers and clients, with the terms agreed on each connection."""
         return self._loop.run(calls.info, self.session)
+
+    def gpu_report(self) -> list[GpuRow]:
+        """Tell what the scheduler thinks of the kinds of tasks that may be for the GPU, and how they were placed."""
+        return self._loop.run(calls.gpu_report, self.session)
 
     def explain(self, future: Future) -> dict[str, Any]:
         """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``."""
