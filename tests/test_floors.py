@@ -57,6 +57,7 @@ FLOORS = (
             "core.results",
             "core.outbox",
             "core.clients",
+            "core.failing",
             "core.explain",
             "core.scheduler",
             "core.__init__",

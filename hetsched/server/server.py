@@ -6,7 +6,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from time import perf_counter
-from typing import Any, NamedTuple, assert_never
+from typing import Any
 
 import trio
 
@@ -26,7 +26,6 @@ from hetsched.comm.messages import (
 from hetsched.comm.payloads import Depot
 from hetsched.comm.transports import Listener, Stream, listen
 from hetsched.comm.wire import from_client, from_worker
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks, WorkerCommand
 from hetsched.core.events import (
     ClientLeft,
     Event,
@@ -40,7 +39,9 @@ from hetsched.core.recovery import only_on
 from hetsched.core.scheduler import Scheduler
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 
+from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
+from .post import Post
 from .questions import answer
 from .stranded import Stranded
 
@@ -50,21 +51,6 @@ log = logging.getLogger("hetsched.scheduler")
 
 
 _LOOK_SECONDS = 0.05
-
-
-class Limits(NamedTuple):
-    """How long a server waits for what, in seconds."""
-
-    worker_silence: float = 20.0
-    """A worker that was not heard for so long is lost."""
-    idle: float | None = None
-    """A server without tasks and clients ends after this time; None: never."""
-    leaving: float = 60.0
-    """A worker that wants to leave has so long to finish what it was told to do."""
-    no_worker: float | None = 5.0
-    """The log and those who wait are told of tasks that no worker could run after this time; None: never."""
-    no_worker_ends: float | None = None
-    """Such tasks fail after this time; None: never."""
 
 
 class Server:
@@ -83,9 +69,7 @@ class Server:
         self.addresses: list[str] = []
         self._record = record
         self._depot = Depot()
-        self._workers: dict[str, WorkerLink] = {}
-        self._clients: dict[str, ClientLink] = {}
-        self._where: dict[str, str] = {}
+        self._post = Post()
         self._serial = 0
         self._busy = perf_counter()
         self._stop = trio.Event()
@@ -119,7 +103,7 @@ class Server:
                 for listener in listeners:
                     await listener.aclose()
                 async with trio.open_nursery() as nursery:
-                    for link in (*self._workers.values(), *self._clients.values()):
+                    for link in (*self._post.workers.values(), *self._post.clients.values()):
                         nursery.start_soon(link.close, "the scheduler ends")
 
     def stop(self) -> None:
@@ -148,12 +132,12 @@ class Server:
                 log.warning("turned away a second worker %s from %s", name, peername)
                 return
             worker.heard = perf_counter()
-            self._workers[name] = worker
+            self._post.workers[name] = worker
             await self._attend(worker)
         elif role == "client":
             self._serial += 1
             client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
-            self._clients[client.name] = client
+            self._post.clients[client.name] = client
             await self._attend(client)
         else:
             await channel.aclose()
@@ -161,7 +145,7 @@ class Server:
     async def _is_free(self, name: str) -> bool:
         """Wait until a worker of this name, if there is one, is gone or has shown that it lives."""
         knocked = perf_counter()
-        while (known := self._workers.get(name)) is not None:
+        while (known := self._post.workers.get(name)) is not None:
             if known.heard > knocked:
                 return False
             await trio.sleep(_LOOK_SECONDS)
@@ -197,15 +181,15 @@ class Server:
     def _leave(self, link: Link, why: str) -> None:
         log.info("%s %s is gone: %s", link.channel.peer.role, link.name, why)
         if isinstance(link, WorkerLink):
-            self._workers.pop(link.name, None)
-            self._where.pop(link.name, None)
+            self._post.workers.pop(link.name, None)
+            self._post.where.pop(link.name, None)
             if link.joined:
-                joined = [other for other in self._workers.values() if other.joined]
-                for other in (*joined, *self._clients.values()):
+                joined = [other for other in self._post.workers.values() if other.joined]
+                for other in (*joined, *self._post.clients.values()):
                     other.say(PeerLost(other.name, link.address))
                 self.feed(WorkerLost(link.name, why))
         else:
-            self._clients.pop(link.name, None)
+            self._post.clients.pop(link.name, None)
             self.feed(ClientLeft(link.name))
 
     async def _read(self, link: WorkerLink | ClientLink) -> None:
@@ -228,7 +212,7 @@ class Server:
                 link.note(message.facts)
             case WorkerOffered():
                 link.offered(message)
-                self._where[link.name] = link.address
+                self._post.where[link.name] = link.address
                 link.say(WorkerWelcomed(link.name))
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
@@ -243,7 +227,7 @@ class Server:
                 if link.leave_by is not None:
                     self._see_off(link)
                 if isinstance(message, ReplicasAdded):
-                    for other in list(self._workers.values()):
+                    for other in list(self._post.workers.values()):
                         if other.leave_by is not None:
                             self._see_off(other)
 
@@ -275,7 +259,7 @@ class Server:
                 self.feed(message)
 
     def _answer(self, link: ClientLink, number: int, question: str, about: Any) -> None:
-        links: list[Link] = [*self._workers.values(), *self._clients.values()]
+        links: list[Link] = [*self._post.workers.values(), *self._post.clients.values()]
         facts = {"addresses": self.addresses, "seconds": perf_counter() - self._started, "name": self.hello.name}
         facts["stranded"] = self._stranded.standing(self.scheduler.state)
         try:
@@ -298,57 +282,9 @@ class Server:
                 self._record = None
                 log.error("the recording ends here, since it cannot be written: %s", error)
         commands = self.scheduler.handle(event, now)
-        del event
-        self._clear_out()
-        for command in commands:
-            match command:
-                case KeysReady():
-                    self._tell_ready(command)
-                case KeysFailed():
-                    self._tell_failed(command)
-                case _:
-                    self._order(command)
-
-    def _order(self, command: WorkerCommand) -> None:
-        """Send a worker what it is told to do; nothing where it has just gone."""
-        link = self._workers.get(command.worker)
-        if link is None:
-            return
-        match command:
-            case RunTasks(worker, tasks):
-                link.say(*link.supplies.orders(worker, tasks, self._where))
-            case FetchKeys(worker, holders):
-                where = self._where
-                found = [(i, tuple(where[w] for w in names if w in where)) for i, names in holders]
-                link.say(FetchKeys(worker, found))
-            case CancelTasks() | FreeKeys():
-                link.say(command)
-            case _:
-                assert_never(command)
-
-    def _clear_out(self) -> None:
-        """Have workers drop the payloads that no task speaks of any more."""
-        gone = self._depot.gone()
-        for link in self._workers.values() if gone else ():
-            drop = link.supplies.drop(link.name, gone)
-            if drop is not None:
-                link.say(drop)
-
-    def _tell_ready(self, command: KeysReady) -> None:
-        link = self._clients.get(command.client)
-        if link is not None:
-            where = self._where
-            ready = [(p, task, [where[w] for w in names if w in where]) for p, task, names in command.ready]
-            link.say(command._replace(ready=ready))  # type: ignore[arg-type]
-
-    def _tell_failed(self, command: KeysFailed) -> None:
-        link = self._clients.get(command.client)
-        if link is not None:
-            error = command.error
-            if isinstance(error, BaseException):
-                error = ("said", type(error).__name__, str(error))
-            size = len(error[1]) if isinstance(error, tuple) and len(error) > 1 and isinstance(error[1], bytes) else 0
-            link.say(command._replace(error=error), nbytes=size)
+        del event  # may be the last thing that speaks of its payloads
+        self._post.clear_out(self._depot.gone())
+        self._post.deliver(commands)
 
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""
@@ -358,7 +294,7 @@ class Server:
         while True:
             await trio.sleep(pause)
             now = perf_counter()
-            for link in list(self._workers.values()):
+            for link in list(self._post.workers.values()):
                 if now - link.heard > silence:
                     link.end(f"nothing was heard of it for {silence:g} s")
                 elif link.leave_by is not None:
@@ -367,7 +303,7 @@ class Server:
                     self._see_off(link)
             self._tell_stranded(now)
             idle = self.limits.idle
-            if self.scheduler.state.tasks or self._clients:
+            if self.scheduler.state.tasks or self._post.clients:
                 self._busy = now
             elif idle is not None and now - self._busy > idle:
                 log.info("nothing to do for %g s: this is the end", idle)
@@ -380,7 +316,7 @@ class Server:
         for plight in told:
             log.warning("%s", plight.sentence)
             for client in plight.clients:
-                link = self._clients.get(client)
+                link = self._post.clients.get(client)
                 if link is not None:
                     link.say(Warned(client, plight.sentence))
         if overdue:

@@ -93,7 +93,7 @@ async def test_a_peer_that_cannot_be_reached_costs_no_worker(address):
         await trio.sleep(0.05)
         await fake.aclose()
         found = {}
-        while not (found.get(1) and found[1][0] == cluster.server._where["a"]):
+        while not (found.get(1) and found[1][0] == cluster.server._post.where["a"]):
             for said in await hear(client):
                 found |= {r[0]: r[2] for r in said.ready}
         assert "a" not in cluster.ends
@@ -180,7 +180,7 @@ async def test_what_cannot_be_loaded_fails_its_readers_and_no_worker(error):
         assert "not here" in str(load_error(said.error[1]))
         # Whoever asks the one that could not load it is told that it is not there.
         (ready,) = cluster.server.scheduler.state.graphs["test-1", 1].tasks
-        for address in cluster.server._where.values():
+        for address in cluster.server._post.where.values():
             holder = await open_channel(address, introduce("client", "test"))
             await holder.send([("ResultsAsked", (ready.id,))])
             messages, _ = await holder.receive()
