@@ -52,6 +52,7 @@ FLOORS = (
             "core.pools",
             "core.placement",
             "core.graphs",
+            "core.holding",
             "core.dispatch",
             "core.recovery",
             "core.results",

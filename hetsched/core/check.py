@@ -88,6 +88,8 @@ def _check_worker(state: State, worker: WorkerState) -> None:
 
 def _check_ready(state: State) -> None:
     queued = {(needs, task) for needs, heap in state.ready.items() for _, task in heap}
+    held = {task for heap in state.held.values() for _, task, _ in heap}
     for ts in state.tasks.values():
         if ts.phase is Phase.READY:
-            assert (ts.needs, ts.id) in queued, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"
+            known = ts.id in held or (ts.needs, ts.id) in queued
+            assert known, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"

@@ -23,6 +23,7 @@ __all__ = [
     "TasksFailed",
     "TasksFinished",
     "TasksStranded",
+    "TimePassed",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -166,6 +167,10 @@ class TasksStranded(NamedTuple):
     seconds: float
 
 
+class TimePassed(NamedTuple):
+    """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -183,4 +188,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed

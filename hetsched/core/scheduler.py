@@ -25,6 +25,7 @@ from .events import (
     TasksFailed,
     TasksFinished,
     TasksStranded,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
@@ -100,11 +101,21 @@ class Scheduler:
                 self._clients.gone(event.client, now)
             case TasksStranded():
                 self._failing.stranded(event, now)
+            case TimePassed():
+                pass
             case _:
                 assert_never(event)
-        if self.state.ready:
+        if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
         return self._flush()
+
+    @property
+    def due(self) -> float | None:
+        """When :class:`TimePassed` has to be told, unless something else happens (seconds, as ``now`` of ``handle``).
+
+        None: not at all. It may change with every event.
+        """
+        return self._dispatch.due
 
     def _flush(self) -> list[Command]:
         out = self._outbox.orders()

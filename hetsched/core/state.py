@@ -121,7 +121,7 @@ class TaskState:
     __slots__ = (
         "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
         "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced", "users",
-        "waiting_on", "wanted", "who_has",
+        "waiting_on", "waits_until", "wanted", "who_has",
     )  # fmt: skip
 
     def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
@@ -150,6 +150,8 @@ class TaskState:
         self.estimate = 0.0
         self.retries_left = needs.retries
         self.losses = 0
+        self.waits_until = 0.0
+        """How long, at most, it waits for a worker that holds its inputs; 0: it has not waited for one."""
         self.attempt = 0
 
     @property
@@ -236,7 +238,7 @@ class Graph:
 class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
-    __slots__ = ("graphs", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "undemanding", "workers")
+    __slots__ = ("graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "undemanding", "workers")
 
     def __init__(self) -> None:
         self.tasks: dict[TaskId, TaskState] = {}
@@ -248,7 +250,9 @@ class State:
         """What a task without annotations demands."""
         self.needs: dict[tuple[object, ...], Needs] = {self.undemanding.key(): self.undemanding}
         self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
-        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
+        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, lacks no READY task but those held."""
+        self.held: dict[tuple[WorkerState, str], list[tuple[int, TaskId, float]]] = {}
+        """Per worker and executor a heap of ``(rank, id, expected seconds)``: READY tasks that wait for it alone."""
         self.next_id: TaskId = 0
 
     def move(self, tasks: list[TaskState], phase: Phase, cause: str, now: float) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -31,6 +32,7 @@ from hetsched.core.events import (
     Event,
     ReplicasAdded,
     TasksStranded,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
@@ -75,6 +77,7 @@ class Server:
         self._stop = trio.Event()
         self._stranded = Stranded(limits.no_worker, limits.no_worker_ends)
         self._started = perf_counter()
+        self._alarm = trio.CancelScope()
 
     async def serve(
         self,
@@ -95,6 +98,7 @@ class Server:
                 for listener in listeners:
                     nursery.start_soon(self._accept, listener, token, nursery)
                 nursery.start_soon(self._watch)
+                nursery.start_soon(self._keep_time)
                 task_status.started(self.addresses)
                 await self._stop.wait()
                 nursery.cancel_scope.cancel()
@@ -285,6 +289,22 @@ class Server:
         del event  # may be the last thing that speaks of its payloads
         self._post.clear_out(self._depot.gone())
         self._post.deliver(commands)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        due = self.scheduler.due
+        if due is not None:
+            self._alarm.deadline = trio.current_time() + max(0.0, due - perf_counter())
+        elif self._alarm.deadline != inf:
+            self._alarm.deadline = inf
+
+    async def _keep_time(self) -> None:
+        """Tell the scheduler when a time has come that it waits for."""
+        while True:
+            with trio.CancelScope() as self._alarm:
+                self._set_alarm()
+                await trio.sleep_forever()
+            self.feed(TimePassed())
 
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""

@@ -245,7 +245,6 @@ def test_p15_what_is_small_moves_rather_than_waits(gpu_data):
     assert min(ran.values()) >= 3
 
 
-@pytest.mark.xfail(strict=True, reason="a worker without room is not considered, however short the wait for it")
 def test_p15_what_is_large_waits_rather_than_moves(gpu_data):
     _, client, large = gpu_data
     assert client.gather(client.map(use, [large] * 10, seconds=0.01, executor="gpu")) == ["gpu-1"] * 10
