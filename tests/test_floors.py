@@ -57,6 +57,7 @@ FLOORS = (
             "core.recovery",
             "core.results",
             "core.outbox",
+            "core.retiring",
             "core.clients",
             "core.failing",
             "core.explain",

@@ -114,7 +114,7 @@ class CapacityChanged(NamedTuple):
 
 
 class WorkerRetiring(NamedTuple):
-    """A worker will end and is to be given nothing more; what only it holds should be copied. May be said again."""
+    """A worker will end and is to be given nothing more; what only it holds should be copied."""
 
     worker: WorkerId
 

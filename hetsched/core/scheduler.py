@@ -33,8 +33,9 @@ from .events import (
 from .failing import Failing
 from .outbox import Outbox
 from .placement import Policy, make_policy
-from .recovery import forget_holders, only_on, replan, unassign
+from .recovery import forget_holders, replan, unassign
 from .results import collect
+from .retiring import Retiring
 from .state import Graph, Phase, State, TaskState
 from .types import TaskId, WorkerId
 
@@ -63,6 +64,7 @@ class Scheduler:
         self._outbox = Outbox(self.state)
         waits = self.options.wait_for_workers
         self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
+        self._retiring = Retiring(self.state, self._outbox)
         self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
@@ -135,6 +137,7 @@ class Scheduler:
             self._dispatch.queue(got.ready, "inputs are there", now)
         if got.wanted:
             self._announce(got.wanted)
+        self._retiring.made(worker, [outcome[0] for outcome in event.outcomes] if worker.copying is not None else ())
         if got.untrue:
             self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)
@@ -154,6 +157,7 @@ class Scheduler:
         if event.worker in self.state.workers:
             raise ProtocolError(f"there is a worker {event.worker!r} already")
         self.state.add_worker(event.worker, event.capacity)
+        self._retiring.ask()
 
     def _capacity_changed(self, event: CapacityChanged) -> None:
         worker = self.state.workers.get(event.worker)
@@ -162,20 +166,9 @@ class Scheduler:
         self.state.change_capacity(worker, event.capacity)
 
     def _worker_retiring(self, name: WorkerId) -> None:
-        """Have what only this worker holds copied, spread over those with the least to hold."""
         worker = self.state.workers.get(name)
-        if worker is None:
-            return
-        if worker.copying is None:
-            worker.copying = {}
-        others = [w for w in self.state.workers.values() if w.copying is None]
-        more = dict.fromkeys(others, 0)
-        for ts in only_on(self.state, worker) if others else ():
-            if ts.id not in worker.copying:
-                worker.copying[ts.id] = None
-                target = min(others, key=lambda w: (w.nbytes + more[w], w.id))
-                more[target] += max(ts.nbytes, 1)
-                self._outbox.copy(target, ts)
+        if worker is not None:
+            self._retiring.begin(worker)
 
     def _worker_lost(self, event: WorkerLost, now: float) -> None:
         worker = self.state.remove_worker(event.worker)
@@ -193,6 +186,7 @@ class Scheduler:
         unassign(self.state, running, cause, now)
         self._failing.deadly(running, worker, self.options.allowed_losses, now)
         self._replan(cause, now)
+        self._retiring.lost(held)
 
     def _inputs_missing(self, event: InputsMissing, now: float) -> None:
         worker = self.state.workers.get(event.worker)

@@ -84,8 +84,8 @@ class WorkerState:
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
-        self.copying: dict[TaskId, None] | None = None
-        """Of a worker that is retiring, the results others were asked to copy."""
+        self.copying: dict[TaskId, WorkerState | None] | None = None
+        """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
     def room_for(self, executor: str) -> int:
         """How many more tasks it wants to be given for this executor."""

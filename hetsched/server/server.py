@@ -37,7 +37,7 @@ from hetsched.core.events import (
     WorkerLost,
     WorkerRetiring,
 )
-from hetsched.core.recovery import only_on
+from hetsched.core.retiring import may_leave
 from hetsched.core.scheduler import Scheduler
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 
@@ -239,12 +239,8 @@ class Server:
         """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
         state = self.scheduler.state
         ws = state.workers.get(link.name)
-        if ws is None:
+        if ws is None or may_leave(state, ws):
             link.end("it has left")
-        elif not any(ws.assigned.values()):
-            self.feed(WorkerRetiring(link.name))
-            if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
-                link.end("it has left")
 
     def _hear_client(self, link: ClientLink, said: tuple[Any, ...], frames: Any) -> None:
         message = from_client.decode(said, link.name)
