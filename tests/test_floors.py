@@ -44,6 +44,7 @@ FLOORS = (
         "1 mind",
         (
             "core.needs",
+            "core.remembered",
             "core.state",
             "core.check",
             "core.gpu",

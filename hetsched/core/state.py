@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from .commands import KeysFailed
 from .needs import Needs
+from .remembered import Remembered
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -245,10 +246,11 @@ class State:
         self.graphs: dict[tuple[ClientId, int], Graph] = {}
         self.workers: dict[WorkerId, WorkerState] = {}
         self.pools: dict[str, Pool] = {}
-        self.prefixes: dict[str, TaskPrefix] = {}
+        self.prefixes: Remembered[TaskPrefix] = Remembered()
         self.undemanding = Needs({})
         """What a task without annotations demands."""
-        self.needs: dict[tuple[object, ...], Needs] = {self.undemanding.key(): self.undemanding}
+        self.needs: Remembered[Needs] = Remembered()
+        self.needs[self.undemanding.key()] = self.undemanding
         self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
         """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, lacks no READY task but those held."""
         self.held: dict[tuple[WorkerState, str], list[tuple[int, TaskId, float]]] = {}
