@@ -57,6 +57,7 @@ FLOORS = (
             "core.dispatch",
             "core.recovery",
             "core.results",
+            "core.claims",
             "core.outbox",
             "core.retiring",
             "core.clients",

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, assert_never
 
 from hetsched.errors import ProtocolError
 
+from .claims import check_capacity, check_outcomes
 from .clients import Clients
 from .commands import Command, KeysReady
 from .dispatch import Dispatcher
@@ -131,6 +132,9 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             return
+        check_outcomes(worker.id, event.outcomes)
+        if event.executor not in worker.assigned:
+            raise ProtocolError(f"{worker.id} ran tasks on an executor {event.executor!r}, which it has not got")
         got = collect(self.state, worker, event, now)
         self._outbox.release(got.released, now)
         if got.ready:
@@ -156,6 +160,7 @@ class Scheduler:
     def _worker_joined(self, event: WorkerJoined) -> None:
         if event.worker in self.state.workers:
             raise ProtocolError(f"there is a worker {event.worker!r} already")
+        check_capacity(event.worker, event.capacity)
         self.state.add_worker(event.worker, event.capacity)
         self._retiring.ask()
 
@@ -163,6 +168,7 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             raise ProtocolError(f"there is no worker {event.worker!r}")
+        check_capacity(event.worker, event.capacity)
         self.state.change_capacity(worker, event.capacity)
 
     def _worker_retiring(self, name: WorkerId) -> None:

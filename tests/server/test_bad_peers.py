@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -77,6 +78,23 @@ async def test_a_worker_without_an_address_is_told_and_cut_off():
         messages, _ = await channel.receive()
         assert messages[0][0] == "Closed"
         assert "no address" in messages[0][1]
+        assert list(cluster.server.scheduler.state.workers) == ["a"]
+
+
+@pytest.mark.parametrize("stop", [math.nan, math.inf, -1.0])
+async def test_a_worker_that_says_what_cannot_be_is_cut_off_and_its_task_runs_elsewhere(stop):
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:1")
+        await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
+        ((task, attempt),) = await orders(fake)
+        await cluster.add_worker("a")
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, stop, 8, 0),))])
+        messages = ()
+        while not messages or messages[-1][0] != "Closed":
+            messages, _ = await fake.receive()
+        assert f"ran from 0.0 to {stop!r} s" in messages[-1][1]
+        (said,) = await hear(client)
+        assert await fetch(said.ready[0]) == -4
         assert list(cluster.server.scheduler.state.workers) == ["a"]
 
 
