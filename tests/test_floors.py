@@ -45,6 +45,7 @@ FLOORS = (
         (
             "core.needs",
             "core.remembered",
+            "core.stories",
             "core.state",
             "core.check",
             "core.gpu",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from .commands import KeysFailed
 from .needs import Needs
 from .remembered import Remembered
+from .stories import Stories
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -187,7 +188,10 @@ class TaskState:
     @property
     def story(self) -> list[tuple[float, Phase, str]]:
         """The task's life: when it came to which phase, and why. Looked up in the graph's log, which takes a while."""
-        return [(now, phase, cause) for now, phase, cause, tasks in self.graph.log if self in tasks]
+        graph = self.graph
+        if graph.stories is None:
+            graph.stories = Stories()
+        return [(now, phase, cause) for now, phase, cause, _ in graph.stories.about(self, graph.log)]
 
     def tell_story(self) -> str:
         """The task's life in one line, for error messages."""
@@ -202,8 +206,8 @@ class Graph:
     """One submitted graph: its own name space."""
 
     __slots__ = (
-        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "tasks", "total", "urgency",
-        "wanted",
+        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "stories", "tasks", "total",
+        "urgency", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -229,6 +233,8 @@ class Graph:
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
+        self.stories: Stories | None = None
+        """Looks into the log, once somebody has asked."""
 
     @property
     def open(self) -> bool:
