@@ -77,6 +77,7 @@ FLOORS = (
             "comm.messages",
             "comm.schema",
             "comm.wire",
+            "comm.digests",
             "comm.payloads",
             "worker.__init__",
             "worker.instructions",

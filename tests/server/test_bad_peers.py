@@ -217,6 +217,18 @@ async def test_what_is_said_twice_is_no_harm():
         assert await compute(good, *part(1, spread(5), [5])) == [-10]
 
 
+async def test_a_client_that_sends_its_own_code_under_the_name_of_anothers_is_cut_off():
+    async with small_cluster("a") as cluster:
+        good, liar = await cluster.channel(), await cluster.channel()
+        message, frames = part(1, [(operator.neg, (4,), ())], [0])
+        own, (code, _) = part(1, [(operator.pos, (4,), ())], [0])
+        await ask(liar, message, [code, frames[1]])
+        closed = [said for said in await hear(liar) if type(said).__name__ == "Closed"]
+        assert "a function came under a digest that is not its own" in closed[0].why
+        assert own.functions != message.functions
+        assert await compute(good, message, frames) == [-4]
+
+
 async def test_a_bad_annotation_is_told_and_nothing_of_the_graph_is_left():
     async with small_cluster("a") as cluster:
         good, liar = await cluster.channel(), await cluster.channel()
