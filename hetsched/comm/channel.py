@@ -14,7 +14,7 @@ from hetsched.errors import ConnectionLost, OversizeError, ProtocolError
 from .compress import SMALLEST, compress, decompress
 from .greeting import Greeted, greet_acceptor, greet_opener
 from .handshake import Hello
-from .packets import PREFIX, FrameSize, Message, Packet, decode_header, encode_header
+from .packets import MOST_EMPTY, PREFIX, FrameSize, Message, Packet, decode_header, encode_header
 from .reader import READ_AHEAD, Reader, Target
 from .transports import Buffer, Stream, connect, flat
 
@@ -88,6 +88,9 @@ class Channel:
             total = sum(map(len, views))
             if total > self.terms.send_limit:
                 raise OversizeError(f"{self.peername} takes {self.terms.send_limit} bytes at once, not {total}")
+            empty = sum(not view for view in views) if len(views) > MOST_EMPTY else 0
+            if empty > MOST_EMPTY:
+                raise OversizeError(f"{self.peername} takes {MOST_EMPTY} frames without bytes at once, not {empty}")
             if self._compression is not None:
                 views = await self._compressed(self._compression, views, sizes)
             else:

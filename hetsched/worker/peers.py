@@ -12,6 +12,7 @@ import trio
 from hetsched.comm.channel import Channel, accept_channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import ResultsAsked, ResultsSent
+from hetsched.comm.packets import MOST_EMPTY
 from hetsched.comm.remote_errors import dump_error
 from hetsched.comm.serialize import deserialize, is_value, serialize
 from hetsched.comm.transports import Listener, Stream
@@ -110,7 +111,8 @@ class Holder:
                 continue
             finally:
                 del value
-            if results and nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit):
+            full = nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit)
+            if results and (full or len(frames) + len(buffers) > MOST_EMPTY):
                 await channel.send([encode(ResultsSent("", results, (), (), False))], frames)
                 results, frames, nbytes = [], [], 0
             results.append((task, header, len(buffers)))
