@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from hetsched.errors import ConnectionLost
-
 if TYPE_CHECKING:  # a scheduler never loads pickle
     from pickle import PickleBuffer
 
@@ -53,18 +51,6 @@ class Stream(ABC):
 
         Safe to cancel: no bytes are lost. What is there already may be had without a checkpoint. Raises ConnectionLost.
         """
-
-    async def receive_into(self, view: memoryview) -> None:
-        """Fill all of ``view``. Cancelled, an unknown part is lost.
-
-        Raises ConnectionLost, also where the stream ends before.
-        """
-        done = 0
-        while done < len(view):
-            got = await self.receive_some_into(view[done:])
-            if got == 0:
-                raise ConnectionLost(f"{self.peername} closed the connection")
-            done += got
 
     @abstractmethod
     async def linger(self) -> None:
