@@ -6,14 +6,21 @@ import dataclasses
 import sys
 
 __all__ = [
-    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "lay", "on_device", "raise_unpicklable", "same",
-    "stubborn", "thing", "thing_fails",
+    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "lay", "on_device", "own_annotations",
+    "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
 ]  # fmt: skip
 
 
 def same(x):
     """Give it back."""
     return x
+
+
+def own_annotations():
+    """What the task is told of itself."""
+    import hetsched
+
+    return dict(hetsched.current_task().annotations)
 
 
 @dataclasses.dataclass

@@ -26,6 +26,7 @@ from scenarios.tasks import (
     in_containers,
     lay,
     on_device,
+    own_annotations,
     raise_unpicklable,
     same,
     stubborn,
@@ -409,10 +410,27 @@ ANNOTATIONS = {
 }  # fmt: skip
 
 
+def types_in(value):
+    parts = value.items() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return type(value), [types_in(part) for part in parts]
+
+
 def test_n13_annotations_of_all_kinds(client):
     with dask.annotate(**ANNOTATIONS):
-        task = dask.delayed(same)(1)
-    assert task.compute(scheduler=client) == 1
+        task = dask.delayed(own_annotations)()
+    told = task.compute(scheduler=client)
+    assert list(told) == list(ANNOTATIONS)
+    for name, value in ANNOTATIONS.items():
+        if name == "nan":
+            assert np.isnan(told[name])
+        elif name == "object":
+            assert type(told[name]) is object
+        else:
+            assert (told[name], types_in(told[name])) == (value, types_in(value))
+    with dask.annotate(mine=threading.Lock()):
+        refused = dask.delayed(own_annotations)(dask_key_name="named")
+    with pytest.raises(hetsched.errors.AnnotationError, match=r"'mine' of the task 'named' cannot be sent .*lock"):
+        refused.compute(scheduler=client)
     with hetsched.annotate(priority=2):
         future = client.submit(same, 1, workers=["w1", "w2"])
     assert future.result() == 1
