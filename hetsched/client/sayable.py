@@ -52,7 +52,8 @@ def sayable_note(key: Key, note: Mapping[str, Any]) -> dict[str, Any]:
     sent = {name: value for name, value in note.items() if can_be_sent((name, value))}
     for name in note:
         if name not in sent and name in VOCABULARY:
-            raise AnnotationError(f"the annotation {name!r} of the task {key!r:.200} cannot be sent: {note[name]!r:.200}")
+            value = f"{note[name]!r:.200}"
+            raise AnnotationError(f"the annotation {name!r} of the task {key!r:.200} cannot be sent: {value}")
     return sent
 
 

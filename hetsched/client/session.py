@@ -18,6 +18,7 @@ from hetsched.core.commands import KeysFailed, KeysReady
 from hetsched.core.types import TaskSpec
 from hetsched.errors import ConnectionLost, HetschedError, ProtocolError
 
+from .brought import Brought
 from .loop import Loop
 from .orders import Orders
 from .reading import Gathering, Readers
@@ -75,6 +76,7 @@ class Session:
         self._token = token
         self._tls = tls
         self.orders = Orders(self._say)
+        self._brought = Brought()
         self._sender = Sender(channel, self.loop, self.orders)
         self._asked: dict[int, tuple[trio.Event, list[Answered]]] = {}
         self._numbers = itertools.count(1)
@@ -135,10 +137,12 @@ class Session:
     async def gather(self, results: Iterable[Result], skips: bool = False) -> dict[Result, Any]:
         """Wait for results and fetch them. Raises the error of the first that fails, or leaves it out (``skips``).
 
-        Safe to cancel: nothing is lost.
+        Warns, once, where values were brought to the host from a device for this client. Safe to cancel.
         """
         self.check()
-        return await Gathering(results, self._readers, skips).wait()
+        found = await Gathering(results, self._readers, skips).wait()
+        self._brought.tell()
+        return found
 
     async def ask(self, question: str, about: Any) -> Any:
         """Ask the scheduler. Raises ProtocolError for what it cannot answer, and ConnectionLost. Safe to cancel."""
@@ -174,7 +178,7 @@ class Session:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    self._readers = Readers(nursery, self._connect, self.orders.missing)
+                    self._readers = Readers(nursery, self._connect, self.orders.missing, self._brought.note)
                     self._begun.set()
                     nursery.start_soon(self._send)
                     await self._receive()

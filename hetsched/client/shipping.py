@@ -208,7 +208,7 @@ class _Packer:
         """Pickle a run: as a whole if it is small and known by name to all, else in pieces."""
         buffers: list[memoryview] = []
         try:
-            data, _, has_code = dumps(entries, self._pickle, (), buffers)
+            data, _, has_code, _ = dumps(entries, self._pickle, (), buffers)
         except Exception as error:  # an argument's own code
             if len(entries) == 1:
                 error.add_note(f"the arguments of the task {tasks[first].key!r} cannot be sent")
@@ -242,7 +242,7 @@ class _Packer:
                 yield alone[start]
             else:
                 buffers: list[memoryview] = []
-                data, _, has_code = dumps(entries[start:end], self._pickle, (), buffers)
+                data, _, has_code, _ = dumps(entries[start:end], self._pickle, (), buffers)
                 nbytes = len(data) + sum(view.nbytes for view in buffers)
                 yield _Payload(end - start, [data, *buffers], nbytes, has_code)
             start = end

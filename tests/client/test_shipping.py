@@ -209,7 +209,7 @@ def test_an_annotation_by_value_keeps_its_task_on_this_python():
 @pytest.mark.parametrize(
     ("note", "said"),
     [
-        ({"fine": 1, "mine": threading.Lock()}, r"the annotation 'mine' of the task \('a', 1\) cannot be sent to a worker"),
+        ({"fine": 1, "mine": threading.Lock()}, r"the annotation 'mine' of the task \('a', 1\) cannot be sent to"),
         ({"workers": ("\udcff",)}, r"the annotation 'workers' of the task \('a', 1\) cannot be sent: \('\\udcff',\)"),
     ],
 )

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import dask
@@ -40,7 +42,7 @@ from hetsched.comm import compress
 from hetsched.comm.transports import sockets
 from hetsched.errors import RemoteError
 
-pytestmark = pytest.mark.limit(60)
+pytestmark = [pytest.mark.limit(60), pytest.mark.filterwarnings("ignore::hetsched.errors.DeviceWarning")]
 
 HERE = Path(__file__).parent
 DEVICE, ABSENT = HERE / "device", HERE / "absent"
@@ -288,6 +290,24 @@ def test_n07_results_of_a_gpu_for_a_client_without_one(client):
         check_same(one, want)
         assert one.flags.writeable
     assert "fakegpu" not in sys.modules
+
+
+def test_n07_a_session_is_warned_once(mixed):
+    def on_gpu(client, func, *args):
+        return client.submit(func, *args, workers=["w1"], executor="gpu").result()
+
+    for func, args in ((on_device, (np.ones(3),)), (in_containers, ({"C": np.ones((2, 3))},))):
+        with hetsched.Client(mixed.address) as client:
+            assert client.submit(same, np.ones(3), workers=["w1"]).result().sum() == 3
+            with pytest.warns(hetsched.errors.DeviceWarning) as told:
+                on_gpu(client, func, *args)
+            (said,) = told
+            assert re.match(r"a result held fakegpu\.Array on a device of the worker at tcp://127", str(said.message))
+            assert "filterwarnings('ignore', category=hetsched.errors.DeviceWarning)" in str(said.message)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                on_gpu(client, on_device, np.ones(3))
+                on_gpu(client, in_containers, {"C": np.ones((2, 3))})
 
 
 def test_n07_one_that_does_not_come_to_the_host_is_named(client):
