@@ -94,6 +94,7 @@ FLOORS = (
             "comm.remote_errors",
             "comm.compress",
             "comm.introduction",
+            "comm.scheduler_file",
             "comm.auth",
             "comm.transports",
             "comm.reader",

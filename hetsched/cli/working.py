@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import sys
-from pathlib import Path
 
 import trio
 
 from hetsched import config
 from hetsched.comm.handshake import Hello
 from hetsched.comm.introduction import introduce
+from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.comm.transports import parse_address
 from hetsched.core.types import Capacity
 from hetsched.errors import HetschedError, Rejected
@@ -142,14 +141,8 @@ class _Life:
         settings = self._settings
         if settings.address is not None:
             return str(parse_address(settings.address))
-        path = settings.scheduler_file
-        assert path is not None
-        try:
-            return str(json.loads(Path(path).read_text(encoding="utf-8"))["address"])
-        except FileNotFoundError:
-            raise FileNotFoundError(f"the scheduler file {path} is not there") from None
-        except (KeyError, TypeError, ValueError):
-            raise HetschedError(f"{path} is no scheduler file") from None
+        assert settings.scheduler_file is not None
+        return read_scheduler_file(settings.scheduler_file)
 
     def _offer(self, scheduler: str) -> Offer:
         settings = self._settings
@@ -179,7 +172,7 @@ class _Life:
         tls = self._credentials.server_tls is not None
         if where.scheme == "tls" and not tls:
             raise ValueError(f"a worker of {scheduler} needs a certificate of its own: give --tls-cert and --tls-key")
-        address = url(host, 0, tls)
+        address = url(host, self._settings.port, tls)
         self._credentials.check(address)
         return address
 

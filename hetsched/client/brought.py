@@ -30,8 +30,8 @@ class Brought:
         address, types = self._first
         what = ", ".join(types)
         warnings.warn(
-            f"a result held {what} on a device of the worker at {address} and came as a copy in host memory, since "
-            "this client has no such device; so do others in this session. Have tasks return what lives on the host, or "
+            f"a result held {what} on a device of the worker at {address} and came as a copy in host memory, as "
+            "this client has no such device; so do others in this session. Have tasks return what is on the host, or "
             "silence this with warnings.filterwarnings('ignore', category=hetsched.errors.DeviceWarning)",
             DeviceWarning,
             stacklevel=3,

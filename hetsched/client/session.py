@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import trio
@@ -131,6 +131,15 @@ class Session:
             self._nursery.start_soon(_call, call, about)
         else:
             trio.lowlevel.spawn_system_task(_call, call, about)
+
+    def begin_soon(self, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Have an async function run beside, until the connection ends; for any thread."""
+
+        def begin() -> None:
+            if self.ended is None:
+                self._nursery.start_soon(work, *args)
+
+        self.loop.soon(begin)
 
     # Waiting
 
