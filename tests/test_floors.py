@@ -101,6 +101,7 @@ FLOORS = (
             "comm.greeting",
             "comm.channel",
             "worker.memory",
+            "worker.device_memory",
             "worker.usage",
             "worker.spill_files",
             "worker.spilling",

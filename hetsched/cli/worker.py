@@ -25,6 +25,7 @@ __all__ = ["main", "worker"]
 @click.option("--pool", help="The pool it belongs to.")
 @click.option("--resources", metavar="K=V,...", help="What tasks may demand; pool-NAME=1 is --pool NAME.")
 @click.option("--memory-limit", type=size, default="auto", help="Memory of each worker: 4GB, 50%, auto; 0: any.")
+@click.option("--device-memory-limit", type=size, help="Of results on each worker's GPUs: 4GB, 80% of them; 0: any.")
 @click.option("--name", help="Its name in the cluster.  [default: host and process]")
 @click.option("--local-directory", type=click.Path(file_okay=False), help="Where results go that memory cannot hold.")
 @click.option("--death-timeout", type=time, help="End after so long without a scheduler.")

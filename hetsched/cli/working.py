@@ -15,6 +15,7 @@ from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.comm.transports import parse_address
 from hetsched.core.types import Capacity
 from hetsched.errors import HetschedError, Rejected
+from hetsched.worker.device_memory import DeviceLimit
 from hetsched.worker.memory import Thresholds
 from hetsched.worker.peers import Secrets
 from hetsched.worker.process import Offer, OutOfMemory, WorkerProcess
@@ -163,7 +164,19 @@ class _Life:
             settings.gpus,
             Thresholds(**{name: config.get(f"worker.memory.{name}") for name in _THRESHOLDS}),
             config.seconds("worker.beat") or 1.0,
+            self._device_limit() if settings.gpus else None,
         )
+
+    def _device_limit(self) -> str | float | None:
+        given = self._settings.device_memory_limit
+        limit: str | float | None = config.get("worker.device-memory-limit") if given is None else given
+        try:
+            DeviceLimit(limit, self._settings.gpus)
+        except ValueError:
+            raise ValueError(
+                f'hetsched.worker.device-memory-limit is {limit!r}: write a size as "4GB", a part as "80%" or 0.8, or 0'
+            ) from None
+        return limit
 
     def _listen(self, scheduler: str) -> str:
         host, where = self._settings.host, parse_address(scheduler)

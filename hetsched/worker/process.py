@@ -34,6 +34,7 @@ from hetsched.core.events import CapacityChanged, TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 
+from .device_memory import DeviceLimit
 from .engine import Engine
 from .instructions import KeysFetched
 from .memory import MemoryState, Thresholds, assess, excess
@@ -72,6 +73,8 @@ class Offer(NamedTuple):
     devices: int = 0
     thresholds: Thresholds = Thresholds()
     beat: float = BEAT_SECONDS
+    device_memory_limit: str | float | None = None
+    """Of results on devices, see :class:`DeviceLimit`."""
 
 
 class OutOfMemory(Exception):
@@ -116,7 +119,9 @@ class WorkerProcess:
         self._measure = Measure(sizeof) if sizeof is not None else Measure()
         limit, target = offer.memory_limit, offer.thresholds.target
         most = int(limit * target) if limit and target is not None else None
-        self._store = _Results(most, offer.local_directory, say=log.warning)
+        self._device_limit = DeviceLimit(offer.device_memory_limit, offer.devices)
+        device_most = self._device_limit.target
+        self._store = _Results(most, offer.local_directory, device_target=device_most, say=log.warning)
         self._peers = Peers(hello, secrets)
         self._fetching = trio.CapacityLimiter(MOST_FETCHES)
         self._asked: dict[str, trio.CancelScope] = {}
@@ -296,8 +301,22 @@ class WorkerProcess:
     # Results
 
     def _note(self, outcomes: Sequence[Any]) -> None:
-        if self._store.target is not None:
-            self._store.note_many((task, nbytes, cuda) for task, _, _, _, nbytes, cuda in outcomes)
+        self._note_sizes((task, nbytes, cuda) for task, _, _, _, nbytes, cuda in outcomes)
+
+    def _note_sizes(self, sizes: Iterable[tuple[TaskId, int, int]]) -> None:
+        """Have those results counted that a limit holds for; what is beyond it leaves, in the caller's thread."""
+        store, limit = self._store, self._device_limit
+        if limit.waits:
+            sizes = list(sizes)
+            if any(cuda for _, _, cuda in sizes):
+                limit.learn()
+                store.device_target = limit.target
+        if store.target is not None:
+            store.note_many(sizes)
+        elif store.device_target is not None:
+            on_device = [size for size in sizes if size[2]]
+            if on_device:
+                store.note_many(on_device)
 
     def _fetch(self, peer: str, tasks: Sequence[TaskId]) -> None:
         """Called under the engine's lock, in any thread."""
@@ -331,8 +350,8 @@ class WorkerProcess:
         del self._asked[peer]
         if scope.cancelled_caught:
             missing = [task for task in tasks if task not in came]
-        if self._store.target is not None and sizes:
-            await trio.to_thread.run_sync(self._store.note_many, sizes)
+        if sizes and (self._store.target is not None or any(cuda for _, _, cuda in sizes)):
+            await trio.to_thread.run_sync(self._note_sizes, sizes)
         for task, error in unfit:
             # Its readers fail with this error: they could do nothing with what cannot be loaded, here or anywhere.
             self._store.unfit[task] = load_error(error) if isinstance(error, bytes) else error

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 
 __all__ = [
-    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "lay", "on_device", "own_annotations",
+    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "is_on_device", "lay", "on_device", "own_annotations",
     "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
 ]  # fmt: skip
 
@@ -43,6 +43,13 @@ def on_device(host):
     import fakegpu
 
     return fakegpu.Array(host)
+
+
+def is_on_device(array):
+    """Whether it is what it was made as."""
+    import fakegpu
+
+    return isinstance(array, fakegpu.Array)
 
 
 def in_containers(hosts):
