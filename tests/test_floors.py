@@ -95,6 +95,7 @@ FLOORS = (
             "comm.compress",
             "comm.introduction",
             "comm.scheduler_file",
+            "comm.silence",
             "comm.auth",
             "comm.transports",
             "comm.reader",

@@ -165,6 +165,7 @@ class _Life:
             Thresholds(**{name: config.get(f"worker.memory.{name}") for name in _THRESHOLDS}),
             config.seconds("worker.beat") or 1.0,
             self._device_limit() if settings.gpus else None,
+            config.seconds("comm.scheduler-silence"),
         )
 
     def _device_limit(self) -> str | float | None:

@@ -31,6 +31,8 @@ class Way(NamedTuple):
     hello: Hello
     token: bytes | None
     tls: ssl.SSLContext | None
+    silence: float | None
+    """A scheduler that was not heard for so long (seconds) is taken for lost; None: never."""
 
 
 async def reach(
@@ -49,7 +51,8 @@ async def reach(
                 raise
             await trio.sleep(_FILE_PAUSE)
     way = find_way(where, token_file, tls, name)
-    return await open_session(way.address, way.hello, way.token, way.tls, max(0.1, until - trio.current_time()))
+    left = max(0.1, until - trio.current_time())
+    return await open_session(way.address, way.hello, way.token, way.tls, left, way.silence)
 
 
 def _in_file(where: Any, scheduler_file: Any) -> str:
@@ -87,7 +90,7 @@ def find_way(where: Any, token_file: Any = None, tls: ssl.SSLContext | None = No
     hello = introduce(
         "client", name, devices=_devices(), pins=config.pins(), max_frame=config.size("comm.max-frame")
     )
-    return Way(address, hello, token, tls)
+    return Way(address, hello, token, tls, config.seconds("comm.scheduler-silence"))
 
 
 def _address_of(cluster: Any) -> str:

@@ -13,7 +13,8 @@ import trio
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, Warned
-from hetsched.comm.wire import to_client
+from hetsched.comm.silence import wait_for_silence
+from hetsched.comm.wire import encode, to_client
 from hetsched.core.commands import KeysFailed, KeysReady
 from hetsched.core.types import TaskSpec
 from hetsched.errors import ConnectionLost, HetschedError, ProtocolError
@@ -34,9 +35,12 @@ _FLUSHED = 256  # released results after which the loop is woken once more
 
 
 async def open_session(
-    address: str, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None, timeout: float  # noqa: ASYNC109
-) -> Session:
+    address: str, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None, timeout: float,  # noqa: ASYNC109
+    silence: float | None = None,
+) -> Session:  # fmt: skip
     """Connect to a scheduler; one that is not there yet is waited for, ``timeout`` seconds in all.
+
+    The session ends when nothing was heard of the scheduler for ``silence`` seconds, though it was asked.
 
     Raises Rejected, ConnectionLost, TimeoutError, ProtocolError or ValueError. Cancelled, it leaves nothing behind.
     """
@@ -52,7 +56,7 @@ async def open_session(
             await trio.sleep(pause)
             pause = min(0.5, 2 * pause)
         else:
-            session = Session(address, channel, hello, token, tls)
+            session = Session(address, channel, hello, token, tls, silence)
             await session.begin()
             return session
 
@@ -65,8 +69,9 @@ class Session:
     """Lives in one loop; what may be called in any thread says so."""
 
     def __init__(
-        self, address: str, channel: Channel, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None
-    ) -> None:
+        self, address: str, channel: Channel, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None,
+        silence: float | None = None,
+    ) -> None:  # fmt: skip
         self.address = address
         self.loop = Loop.here()
         self.ended: str | None = None
@@ -75,6 +80,7 @@ class Session:
         self._hello = hello
         self._token = token
         self._tls = tls
+        self._silence = silence
         self.orders = Orders(self._say)
         self._brought = Brought()
         self._sender = Sender(channel, self.loop, self.orders)
@@ -190,6 +196,8 @@ class Session:
                     self._readers = Readers(nursery, self._connect, self.orders.missing, self._brought.note)
                     self._begun.set()
                     nursery.start_soon(self._send)
+                    if self._silence:
+                        nursery.start_soon(self._watch, self._silence)
                     await self._receive()
         except* HetschedError as group:
             self._end(f"the connection to the scheduler at {self.address} is broken: {group.exceptions[0]}")
@@ -216,6 +224,13 @@ class Session:
             await self._sender.run()
         except ConnectionLost as error:
             self._lose(str(error))
+
+    async def _watch(self, limit: float) -> None:
+        def ask() -> None:  # about nothing, past all that waits to be sent
+            self._nursery.start_soon(self._channel.send, [encode(Asked("", 0, "who_has", (0, ())))])
+
+        await wait_for_silence(self._channel, limit, ask)
+        self._lose(f"nothing was heard of it for {limit:g} s (comm.scheduler-silence), it or its machine hangs")
 
     async def _receive(self) -> None:
         try:

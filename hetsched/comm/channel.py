@@ -69,6 +69,21 @@ class Channel:
         """The peer's address."""
         return self._stream.peername
 
+    @property
+    def received(self) -> int:
+        """Bytes that came so far, also of a packet that is not whole yet."""
+        return self._reader.received
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the system took so far, also of a packet that it has not taken whole yet."""
+        return self._stream.taken
+
+    @property
+    def sending(self) -> bool:
+        """Whether a packet is being sent."""
+        return self._sending.locked()
+
     async def send(self, messages: Iterable[Message], frames: Sequence[Buffer] = ()) -> None:
         """Send messages and frames as one packet; all is sent when this returns, and frames may not change before.
 

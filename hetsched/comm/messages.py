@@ -33,6 +33,7 @@ __all__ = [
     "TO_WORKER",
     "Answered",
     "Asked",
+    "BeatHeard",
     "Closed",
     "GraphPart",
     "HeartBeat",
@@ -133,10 +134,20 @@ class PeerLost(NamedTuple):
 
 
 class HeartBeat(NamedTuple):
-    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like."""
+    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like.
+
+    One that ``asks`` wants to hear that the scheduler is alive too.
+    """
 
     worker: WorkerId
     facts: Mapping[str, Any]
+    asks: bool = False
+
+
+class BeatHeard(NamedTuple):
+    """The answer to a HeartBeat that asks."""
+
+    worker: WorkerId
 
 
 class WorkerLeaving(NamedTuple):
@@ -207,7 +218,9 @@ TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip
-TO_WORKER = (WorkerWelcomed, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
+TO_WORKER = (
+    WorkerWelcomed, BeatHeard, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
+)  # fmt: skip
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

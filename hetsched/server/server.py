@@ -225,7 +225,7 @@ class Server:
         message = from_worker.decode(said, link.name)
         match message:
             case HeartBeat():
-                link.note(message.facts)
+                link.beat(message)
             case WorkerOffered():
                 link.offered(message)
                 self._where[link.name] = link.address

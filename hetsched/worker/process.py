@@ -17,6 +17,7 @@ import trio
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import (
+    BeatHeard,
     Closed,
     HeartBeat,
     Orders,
@@ -27,6 +28,7 @@ from hetsched.comm.messages import (
     WorkerWelcomed,
 )
 from hetsched.comm.remote_errors import dump_error, load_error
+from hetsched.comm.silence import wait_for_silence
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
@@ -75,6 +77,8 @@ class Offer(NamedTuple):
     beat: float = BEAT_SECONDS
     device_memory_limit: str | float | None = None
     """Of results on devices, see :class:`DeviceLimit`."""
+    scheduler_silence: float | None = None
+    """A scheduler that was not heard for so long (seconds) is taken for lost; None: never."""
 
 
 class OutOfMemory(Exception):
@@ -163,6 +167,8 @@ class WorkerProcess:
                 nursery.start_soon(holder.serve, listener, nursery)
                 nursery.start_soon(self._write, channel)
                 nursery.start_soon(self._beat)
+                if self.offer.scheduler_silence:
+                    nursery.start_soon(self._watch, channel, self.offer.scheduler_silence)
                 await self._read(channel, partial(started, listener.address) if started is not None else None)
                 nursery.cancel_scope.cancel()
         except* (ConnectionLost, OSError, ProtocolError) as group:
@@ -204,6 +210,8 @@ class WorkerProcess:
                             raise Rejected(why)
                         self._why = why
                         return
+                    case BeatHeard():
+                        pass
                     case _:
                         self._obey(message, left)
             self._after()
@@ -269,6 +277,10 @@ class WorkerProcess:
         while True:
             await trio.sleep(self.offer.beat)
             self._say(HeartBeat(self.offer.name, self._facts()))
+
+    async def _watch(self, channel: Channel, limit: float) -> None:
+        await wait_for_silence(channel, limit, lambda: self._say(HeartBeat(self.offer.name, {}, asks=True)))
+        raise ConnectionLost(f"nothing was heard of the scheduler for {limit:g} s (comm.scheduler-silence)")
 
     def _facts(self) -> Mapping[str, Any]:
         """Look at the memory, do something about it, and say how things are."""

@@ -37,6 +37,11 @@ class Stream(ABC):
     peername: str
     local: bool
 
+    @property
+    def taken(self) -> int:
+        """Bytes that the system has taken so far, also of what is still being sent; 0 where nobody counts."""
+        return 0
+
     @abstractmethod
     async def send_all(self, buffers: Sequence[Buffer]) -> None:
         """Send buffers one after the other, neither joined nor copied where they are large.
