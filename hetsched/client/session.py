@@ -12,7 +12,7 @@ import trio
 
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
-from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, Warned
+from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, PickleLimited, Warned
 from hetsched.comm.silence import wait_for_silence
 from hetsched.comm.wire import encode, to_client
 from hetsched.core.commands import KeysFailed, KeysReady
@@ -81,6 +81,8 @@ class Session:
         self._token = token
         self._tls = tls
         self._silence = silence
+        self._pickle = channel.terms.pickle
+        """The protocol of what is sent, which all workers know."""
         self.orders = Orders(self._say)
         self._brought = Brought()
         self._sender = Sender(channel, self.loop, self.orders)
@@ -103,8 +105,7 @@ class Session:
         """
         self.check()
         graph = Ordered(tasks, wanted)
-        terms = self._channel.terms
-        shipment = Shipment(graph, tasks, externals, keeps, terms.pickle, terms.send_limit)
+        shipment = Shipment(graph, tasks, externals, keeps, self._pickle, self._channel.terms.send_limit)
         self.orders.add(graph)
         self.check()  # again: whoever ended it meanwhile may not have seen this one
         self._sender.put(shipment)
@@ -246,7 +247,7 @@ class Session:
         why = why or "it has ended"
         self._end(f"the scheduler at {self.address} is gone: {why}; what was under way is lost, make a new Client")
 
-    def _hear(self, message: KeysReady | KeysFailed | Answered | PeerLost | Warned | Closed) -> None:
+    def _hear(self, message: KeysReady | KeysFailed | Answered | PeerLost | Warned | PickleLimited | Closed) -> None:
         match message:
             case KeysReady():
                 self.orders.ready(message)
@@ -261,6 +262,8 @@ class Session:
                 self._readers.lost(address)
             case Warned(_, sentence):
                 log.warning("%s", sentence)
+            case PickleLimited(_, protocol):
+                self._pickle = min(self._pickle, protocol)
             case Closed(_, why, _):
                 self._lose(why)
 

@@ -41,6 +41,7 @@ __all__ = [
     "Orders",
     "PayloadsDropped",
     "PeerLost",
+    "PickleLimited",
     "ResultsAsked",
     "ResultsSent",
     "Warned",
@@ -190,6 +191,13 @@ class Warned(NamedTuple):
     sentence: str
 
 
+class PickleLimited(NamedTuple):
+    """A worker has come that knows no pickle protocol above this one: graphs from now on are to keep to it."""
+
+    client: ClientId
+    protocol: int
+
+
 class ResultsAsked(NamedTuple):
     """Send these results."""
 
@@ -214,7 +222,7 @@ class ResultsSent(NamedTuple):
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
-TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
 )  # fmt: skip

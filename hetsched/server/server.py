@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, assert_never
 
@@ -41,6 +42,7 @@ from hetsched.core.scheduler import Scheduler
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 
 from .links import ClientLink, Link, WorkerLink
+from .pickles import limit_clients, suited
 from .questions import answer
 from .stranded import Stranded
 
@@ -136,7 +138,7 @@ class Server:
     async def _greet(self, stream: Stream, token: bytes | None) -> None:
         peername = stream.peername
         try:
-            channel = await accept_channel(stream, self.hello, token)
+            channel = await accept_channel(stream, self.hello, token, suit=partial(suited, self.hello, self._workers))
         except (HetschedError, OSError, TimeoutError) as error:
             log.warning("turned away %s: %s", peername, error)
             return
@@ -154,6 +156,7 @@ class Server:
             self._serial += 1
             client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
             self._clients[client.name] = client
+            limit_clients([client], self._workers.values())
             await self._attend(client)
         else:
             await channel.aclose()
@@ -230,6 +233,7 @@ class Server:
                 link.offered(message)
                 self._where[link.name] = link.address
                 link.say(WorkerWelcomed(link.name))
+                limit_clients(self._clients.values(), [link])
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
                 link.leave_by = perf_counter() + self.limits.leaving

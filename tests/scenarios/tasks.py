@@ -6,8 +6,8 @@ import dataclasses
 import sys
 
 __all__ = [
-    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "is_on_device", "lay", "on_device", "own_annotations",
-    "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
+    "Held", "Landmine", "ToldProtocol", "Unpicklable", "arrays", "in_containers", "is_on_device", "lay", "on_device",
+    "own_annotations", "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
 ]  # fmt: skip
 
 
@@ -102,6 +102,13 @@ class Landmine:
 def lay(deep=False):
     """Make one."""
     return [1, {"a": Landmine()}] if deep else Landmine()
+
+
+class ToldProtocol:
+    """It comes to whoever loads it as the protocol that it was pickled with."""
+
+    def __reduce_ex__(self, protocol):
+        return int, (protocol,)
 
 
 class Unpicklable(Exception):

@@ -1,8 +1,7 @@
 """Peers that are not alike, and values that are hard to carry: scenarios N01 to N16, with processes of their own.
 
-All of them are here. N03 holds for what goes between two processes that speak to each other; what a client sends
-through the scheduler is pickled as those two have agreed on, whichever worker gets it (``comm.pickle-protocol`` of the
-scheduler holds for all its clients). A codec of N01 that is not installed is replaced by one that is.
+All of them are here. What N03's client sends through the scheduler may go to any worker, so it keeps to the lowest
+protocol of them all. A codec of N01 that is not installed is replaced by one that is.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from odd_programs import AS_REMOTE, Site, without
 from scenarios.tasks import (
     Held,
     Landmine,
+    ToldProtocol,
     arrays,
     in_containers,
     lay,
@@ -182,7 +182,23 @@ def test_n03_a_peer_of_pickle_protocol_4(site, monkeypatch):
     assert "loads protocol 4 buffers 0\n" in said["w5"]
     (joined,) = [line for line in said["scheduler"].splitlines() if "worker w4 from" in line]
     assert "pickle protocol 4" in joined
-    assert said["scheduler"].count("pickle protocol 4") == 1
+    assert "pickle protocol 5" in next(line for line in said["scheduler"].splitlines() if "worker w5 from" in line)
+
+
+def test_n03_what_a_client_sends_can_be_read_by_all_workers(site):
+    site.scheduler()
+    site.worker("w5")
+    with hetsched.Client(site.address) as first:
+        assert first.submit(same, ToldProtocol(), workers=["w5"]).result() == 5
+        site.worker("w4", DASK_HETSCHED__COMM__PICKLE_PROTOCOL="4")
+        first.scheduler_info()  # what the scheduler said before has come
+        with hetsched.Client(site.address) as second:
+            for client in (first, second):
+                for name in ("w4", "w5"):
+                    assert client.submit(same, ToldProtocol(), workers=[name]).result() == 4
+            (pickle,) = {about["terms"]["pickle"] for name, about in second.scheduler_info()["clients"].items()
+                         if name.endswith("-2")}  # fmt: skip
+            assert pickle == 4
 
 
 # N04
