@@ -114,6 +114,7 @@ FLOORS = (
             "worker.inside",
             "worker.plan",
             "worker.sizes",
+            "worker.packing",
             "worker.child_main",
             "worker.running",
             "worker.executors",
