@@ -69,6 +69,21 @@ class Channel:
         """The peer's address."""
         return self._stream.peername
 
+    @property
+    def received(self) -> int:
+        """Bytes that came so far, also of a packet that is not whole yet."""
+        return self._reader.received
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the system took so far, also of a packet that it has not taken whole yet."""
+        return self._stream.taken
+
+    @property
+    def sending(self) -> bool:
+        """Whether a packet is being sent."""
+        return self._sending.locked()
+
     async def send(self, messages: Iterable[Message], frames: Sequence[Buffer] = ()) -> None:
         """Send messages and frames as one packet; all is sent when this returns, and frames may not change before.
 
@@ -256,14 +271,17 @@ async def accept_channel(
     hello: Hello,
     token: bytes | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - a peer that is silent is cut off, whoever calls
+    suit: Callable[[Hello], Hello] | None = None,
 ) -> Channel:
     """Greet a peer that a listener has accepted, within ``timeout`` seconds. ``hello`` gets a new nonce.
+
+    ``suit`` may make another Hello for a peer, of the peer's; no proof of who that is holds by then.
 
     Takes the stream over: it is closed where this fails. A peer that is turned away is told why in one sentence. Raises
     Rejected, which says for the log who it was and why, ProtocolError for a peer that does not speak hetsched,
     ConnectionLost and TimeoutError. Cancelled, it closes the stream.
     """
-    return await _greeted(stream, hello, token, trio.current_time() + timeout, greet_acceptor)
+    return await _greeted(stream, hello, token, trio.current_time() + timeout, partial(greet_acceptor, suit=suit))
 
 
 _Greet = Callable[[Stream, Reader, Hello, "bytes | None"], Awaitable[Greeted]]

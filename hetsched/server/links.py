@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from hetsched.comm.channel import Channel
-from hetsched.comm.messages import Closed, WorkerOffered
+from hetsched.comm.messages import BeatHeard, Closed, HeartBeat, WorkerOffered
 from hetsched.comm.packets import MOST_EMPTY
 from hetsched.comm.payloads import Supplies
 from hetsched.comm.transports import parse_address
@@ -111,6 +111,12 @@ class WorkerLink(Link):
         self.joined = True
         self.address = message.address
         self.note(message.facts)
+
+    def beat(self, message: HeartBeat) -> None:
+        """Note what a worker says of itself, and answer where it asks."""
+        self.note(message.facts)
+        if message.asks:
+            self.say(BeatHeard(self.name))
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

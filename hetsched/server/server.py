@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -43,6 +44,7 @@ from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, Over
 
 from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
+from .pickles import limit_clients, suited
 from .post import Post
 from .questions import answer
 from .stranded import Stranded
@@ -124,7 +126,8 @@ class Server:
     async def _greet(self, stream: Stream, token: bytes | None) -> None:
         peername = stream.peername
         try:
-            channel = await accept_channel(stream, self.hello, token)
+            suit = partial(suited, self.hello, self._post.workers)
+            channel = await accept_channel(stream, self.hello, token, suit=suit)
         except (HetschedError, OSError, TimeoutError) as error:
             log.warning("turned away %s: %s", peername, error)
             return
@@ -142,6 +145,7 @@ class Server:
             self._serial += 1
             client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
             self._post.clients[client.name] = client
+            limit_clients([client], self._post.workers.values())
             await self._attend(client)
         else:
             await channel.aclose()
@@ -213,11 +217,12 @@ class Server:
         message = from_worker.decode(said, link.name)
         match message:
             case HeartBeat():
-                link.note(message.facts)
+                link.beat(message)
             case WorkerOffered():
                 link.offered(message)
                 self._post.where[link.name] = link.address
                 link.say(WorkerWelcomed(link.name))
+                limit_clients(self._post.clients.values(), [link])
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
                 link.leave_by = perf_counter() + self.limits.leaving
