@@ -29,9 +29,9 @@ def spread(n):
     return [(operator.neg, (i,), ()) for i in range(n)] + [(OnList(sum), None, tuple(range(n)))]
 
 
-async def offered(cluster: SmallCluster, address: str, pool: str | None = None) -> Channel:
+async def offered(cluster: SmallCluster, address: str, pool: str | None = None, name: str = "fake") -> Channel:
     """A worker by hand, that the scheduler has taken in."""
-    channel = await open_channel(cluster.address, introduce("worker", "fake"))
+    channel = await open_channel(cluster.address, introduce("worker", name))
     cluster.channels.append(channel)
     await channel.send([("WorkerOffered", ({"cpu": 1}, {}, pool, 2, 0.0, None), address, {})])
     await channel.receive()
@@ -96,6 +96,23 @@ async def test_a_worker_that_says_what_cannot_be_is_cut_off_and_its_task_runs_el
         (said,) = await hear(client)
         assert await fetch(said.ready[0]) == -4
         assert list(cluster.server.scheduler.state.workers) == ["a"]
+
+
+async def test_tasks_wait_for_a_worker_that_freezes_no_longer_than_its_data_takes_to_move():
+    """Nothing else happens meanwhile: it is the time that has come."""
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:1")
+        await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
+        ((task, attempt),) = await orders(fake)
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, 0.001, 30_000_000, 0),))])
+        assert (await hear(client))[0].ready[0][0] == 0
+        late = await offered(cluster, "tcp://127.0.0.1:1", name="late")
+        began = trio.current_time()
+        await ask(client, *part(2, [(operator.neg, None, (-1,))] * 4, [0, 1, 2, 3], externals=[(1, 0)]))
+        assert len(await orders(fake)) == 2
+        with trio.fail_after(10):
+            assert len(await orders(late)) == 2
+        assert trio.current_time() - began > 0.3
 
 
 @pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "tcp://127.0.0.1:1", "inproc://nobody"])
