@@ -31,12 +31,12 @@ def check_outcomes(worker: str, outcomes: Sequence[Outcome]) -> None:
     """Raise ProtocolError for a task that ran for no time at all, or for ever, or made less than nothing."""
     claims: Sequence[Any] = outcomes
     for claim in claims:
+        start: float = claim[2]
+        stop: float = claim[3]
+        nbytes: int = claim[4]
+        cuda_nbytes: int = claim[5]
         # Not a number is neither more nor less than anything, so only what is in between passes.
-        if (
-            0.0 <= claim[3] - claim[2] <= MOST_SECONDS
-            and 0 <= claim[4] <= MOST_BYTES
-            and 0 <= claim[5] <= MOST_BYTES
-        ):
+        if 0.0 <= stop - start <= MOST_SECONDS and 0 <= nbytes <= MOST_BYTES and 0 <= cuda_nbytes <= MOST_BYTES:
             continue
         raise ProtocolError(
             f"{worker} says that the task {claim[0]} ran from {claim[2]!r} to {claim[3]!r} s and made {claim[4]!r} "
