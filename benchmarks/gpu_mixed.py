@@ -269,7 +269,8 @@ def overhead(rounds: int) -> None:
     low = rounds // 4 + 1  # the quietest quarter: other programs only ever add
     share = 100 * (sum(on[:low]) / sum(off[:low]) - 1)
     print(f"modules: {state()}; 10,001 tasks: {1e3 * median(on):.1f} ms, without looking {1e3 * median(off):.1f} ms")
-    print(f"cost of looking: {share:+.2f}% of get (quietest quarter), {100 * (median(on) / median(off) - 1):+.2f}% (median)")
+    middle = 100 * (median(on) / median(off) - 1)
+    print(f"cost of looking: {share:+.2f}% of get (quietest quarter), {middle:+.2f}% (median)")
 
 
 def main() -> None:

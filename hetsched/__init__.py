@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hetsched.client.asynchronous import AsyncClient
     from hetsched.client.client import Client, default_client
     from hetsched.client.futures import AsyncFuture, Future
+    from hetsched.client.holding import futures_of
     from hetsched.client.waiting import as_completed, wait
     from hetsched.computing import get
     from hetsched.local_cluster import LocalCluster
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskInfo", "TaskRow", "annotate",
-    "as_completed", "current_task", "default_client", "errors", "get", "last_report", "task", "wait",
+    "as_completed", "current_task", "default_client", "errors", "futures_of", "get", "last_report", "task", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
@@ -42,6 +43,7 @@ _HOMES = {
     "as_completed": "client.waiting",
     "current_task": "worker.inside",
     "default_client": "client.client",
+    "futures_of": "client.holding",
     "get": "computing",
     "last_report": "report",
     "task": "annotating",

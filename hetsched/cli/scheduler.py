@@ -10,7 +10,7 @@ import click
 from hetsched import config
 from hetsched.core.placement import POLICIES
 
-from .options import Command, secret_options, secrets_of, time
+from .options import Command, secret_options, secrets_of, time, version_option
 
 __all__ = ["main", "scheduler"]
 
@@ -27,6 +27,7 @@ __all__ = ["main", "scheduler"]
 @click.option(
     "--new-token", metavar="FILE", type=click.Path(dir_okay=False), help="Make a token, write it to FILE, and end."
 )
+@version_option
 def scheduler(new_token: str | None, dashboard_address: str | None, **options: Any) -> None:
     """Start the scheduler of a cluster.
 

@@ -28,7 +28,8 @@ class WorkerSettings(NamedTuple):
     """A worker of the scheduler at ``address``, or of the one that ``scheduler_file`` tells.
 
     ``gpus`` are its lanes for GPU work, ``devices`` what ``CUDA_VISIBLE_DEVICES`` is to be (None: as it is).
-    ``memory_limit`` is in bytes, 0 for none; ``death_timeout`` in seconds, None for never.
+    ``memory_limit`` is in bytes, 0 for none; ``device_memory_limit`` is as written, None for the configured
+    one; ``death_timeout`` in seconds, None for never. ``port`` 0 takes a free one.
     """
 
     name: str
@@ -40,9 +41,11 @@ class WorkerSettings(NamedTuple):
     pool: str | None = None
     resources: Mapping[str, float] = {}
     memory_limit: int = 0
+    device_memory_limit: str | None = None
     local_directory: str | None = None
     death_timeout: float | None = None
     host: str | None = None
+    port: int = 0
     token_file: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None

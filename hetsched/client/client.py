@@ -23,8 +23,7 @@ from . import active, calls
 from .following import Following, look
 from .futures import Future
 from .loop import process_loop
-from .reaching import find_way
-from .session import open_session
+from .reaching import reach
 from .submitting import Submitting
 from .waiting import AsCompleted, as_completed
 
@@ -37,6 +36,8 @@ class Client(Submitting[Future]):
     Args:
         address_or_cluster: ``"tcp://host:port"`` and the like, or a cluster that has a ``scheduler_address``; None for
             the one in ``HETSCHED_ADDRESS`` or in dask's configuration under ``hetsched.address``.
+        scheduler_file: the file that the scheduler writes its address to (``hetsched-scheduler --scheduler-file``), in
+            place of an address; it is waited for.
         token_file: the cluster's token; default ``hetsched.comm.token-file`` in the configuration.
         tls: for ``tls://``; default made of ``hetsched.comm.tls.cert``, ``.key`` and ``.ca`` in the configuration.
         timeout: how long a scheduler that is not there yet is waited for, in seconds.
@@ -58,16 +59,16 @@ class Client(Submitting[Future]):
         self,
         address_or_cluster: Any = None,
         *,
+        scheduler_file: Any = None,
         token_file: Any = None,
         tls: ssl.SSLContext | None = None,
         timeout: float = 10,
         name: str = "",
     ) -> None:
-        way = find_way(address_or_cluster, token_file, tls, name)
         self.cluster = None if isinstance(address_or_cluster, str | None) else address_or_cluster
         """The cluster it was made with; it is not closed with the Client."""
         self._loop = process_loop()
-        self.session = self._loop.run(open_session, way.address, way.hello, way.token, way.tls, timeout)
+        self.session = self._loop.run(reach, address_or_cluster, scheduler_file, token_file, tls, name, timeout)
         active.activate(self)
 
     def __enter__(self) -> Self:
@@ -102,7 +103,8 @@ class Client(Submitting[Future]):
 
         dask's callbacks are told of tasks a tenth of a second late or so, and in place of the value of one that was not
         asked for, which stays on its worker, get None. ``rerun_exceptions_locally`` brings the inputs of a task that
-        failed here, which are made again for it. ``options`` are those of other schedulers, and have no effect.
+        failed here, which are made again for it. ``options`` are those of other schedulers, and have no effect:
+        ``num_workers`` neither, since a cluster's workers run as many tasks at once as they have slots.
         """
         rerun = rerun_exceptions_locally
         if rerun is None:

@@ -35,6 +35,7 @@ __all__ = [
     "TO_WORKER",
     "Answered",
     "Asked",
+    "BeatHeard",
     "Closed",
     "GraphPart",
     "HeartBeat",
@@ -42,6 +43,7 @@ __all__ = [
     "Orders",
     "PayloadsDropped",
     "PeerLost",
+    "PickleLimited",
     "ResultsAsked",
     "ResultsSent",
     "Warned",
@@ -137,10 +139,20 @@ class PeerLost(NamedTuple):
 
 
 class HeartBeat(NamedTuple):
-    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like."""
+    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like.
+
+    One that ``asks`` wants to hear that the scheduler is alive too.
+    """
 
     worker: WorkerId
     facts: Mapping[str, Any]
+    asks: bool = False
+
+
+class BeatHeard(NamedTuple):
+    """The answer to a HeartBeat that asks."""
+
+    worker: WorkerId
 
 
 class WorkerLeaving(NamedTuple):
@@ -183,6 +195,13 @@ class Warned(NamedTuple):
     sentence: str
 
 
+class PickleLimited(NamedTuple):
+    """A worker has come that knows no pickle protocol above this one: graphs from now on are to keep to it."""
+
+    client: ClientId
+    protocol: int
+
+
 class ResultsAsked(NamedTuple):
     """Send these results."""
 
@@ -207,12 +226,14 @@ class ResultsSent(NamedTuple):
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
-TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, TasksReturned, InputsMissing, ReplicasAdded,
     CapacityChanged,
 )  # fmt: skip
-TO_WORKER = (WorkerWelcomed, Orders, MoveTasks, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
+TO_WORKER = (
+    WorkerWelcomed, BeatHeard, Orders, MoveTasks, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
+)  # fmt: skip
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

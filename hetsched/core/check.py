@@ -99,12 +99,27 @@ def _check_worker(state: State, worker: WorkerState) -> None:
             held += 1
     assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
     assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
+    _check_copies(state, worker)
     if not any(assigned.values()):
         assert worker.occupancy == 0.0
 
 
+def _check_copies(state: State, worker: WorkerState) -> None:
+    if worker.copying is None:
+        return
+    others = any(w.copying is None for w in state.workers.values())
+    for ts in state.tasks.values():
+        if ts.who_has == (worker,):
+            assert ts.id in worker.copying, f"{ts!r} would be lost with {worker!r}"
+            target = worker.copying[ts.id]
+            there = target is not None and state.workers.get(target.id) is target
+            assert there or not others, f"{ts!r} is copied from {worker!r} by {target!r}"
+
+
 def _check_ready(state: State) -> None:
     queued = {(needs, task) for needs, heap in state.ready.items() for _, task in heap}
+    held = {task for heap in state.held.values() for _, task, _ in heap}
     for ts in state.tasks.values():
         if ts.phase is Phase.READY:
-            assert (ts.needs, ts.id) in queued, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"
+            known = ts.id in held or (ts.needs, ts.id) in queued
+            assert known, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"

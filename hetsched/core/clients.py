@@ -201,4 +201,5 @@ class Clients:
             ts.dependencies = NOBODY
         graph.tasks.clear()
         graph.log.clear()
+        graph.stories = None
         graph.failure = None

@@ -6,7 +6,8 @@ from heapq import heappop, heappush
 from typing import Final
 
 from .commands import RunTask, RunTasks
-from .costs import duration_of
+from .costs import duration_of, mostly_elsewhere
+from .holding import Holding
 from .needs import Needs
 from .placement import Policy
 from .state import Graph, Phase, State, TaskState, WorkerState
@@ -26,16 +27,26 @@ class Dispatcher:
     which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
     """
 
-    __slots__ = ("_batches", "_policy", "_state")
+    __slots__ = ("_batches", "_holding", "_patient", "_policy", "_state")
 
     def __init__(self, state: State, policy: Policy) -> None:
         self._state = state
         self._policy = policy
+        self._holding = Holding(state)
+        self._patient = bool(getattr(policy, "waits_for_data", False))
         self._batches: dict[WorkerState, list[TaskState]] = {}
 
     def queue(self, tasks: list[TaskState], cause: str, now: float) -> None:
         """Make tasks READY, whose inputs all exist."""
         self._state.move(tasks, _READY, cause, now)
+        self._push(tasks)
+
+    @property
+    def due(self) -> float | None:
+        """When tasks that are kept back for a worker have to be looked at again (seconds on the scheduler's clock)."""
+        return self._holding.due
+
+    def _push(self, tasks: list[TaskState]) -> None:
         ready = self._state.ready
         for ts in tasks:
             heap = ready.get(ts.needs)
@@ -66,11 +77,18 @@ class Dispatcher:
         return True
 
     def assign_ready(self, now: float) -> None:
-        """Give ready tasks to workers that have room, best rank first, until one of the two runs out."""
+        """Give ready tasks to workers that have room, best rank first, until one of the two runs out.
+
+        A policy that waits for data may keep one back for a worker without room that holds its inputs.
+        """
+        if self._state.held:
+            self._push(self._holding.give_back(now))
         open_to: dict[Needs, list[WorkerState]] = {}
         while (ts := self._next(open_to)) is not None:
             workers = open_to[ts.needs]
             worker = workers[0] if len(workers) == 1 else self._policy.choose(ts, workers)
+            if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
+                continue
             self.assign(ts, worker, now)
             for needs, others in open_to.items():
                 if worker in others and worker.room_for(needs.executor) <= 0:
@@ -127,6 +145,7 @@ class Dispatcher:
             and worker.room_for(ts.needs.executor) > 0
             and all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
             and ts.needs.met_by(worker.id, worker.capacity)
+            and not (self._patient and mostly_elsewhere(ts, worker))
         )
 
     def flush(self) -> list[RunTasks]:

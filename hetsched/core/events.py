@@ -26,6 +26,7 @@ __all__ = [
     "TasksFinished",
     "TasksReturned",
     "TasksStranded",
+    "TimePassed",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -123,7 +124,7 @@ class CapacityChanged(NamedTuple):
 
 
 class WorkerRetiring(NamedTuple):
-    """A worker will end and is to be given nothing more; what only it holds should be copied. May be said again."""
+    """A worker will end and is to be given nothing more; what only it holds should be copied."""
 
     worker: WorkerId
 
@@ -192,6 +193,10 @@ class TasksStranded(NamedTuple):
     seconds: float
 
 
+class TimePassed(NamedTuple):
+    """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -210,4 +215,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed

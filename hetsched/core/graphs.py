@@ -121,12 +121,8 @@ def _add(
                 plain, before = prefix, place
                 kind = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
             prefix = kind
-        if near and place in near:
-            graph.near.add(task - base)
-            if needs.free:
-                needs = state.on_gpu(needs)
-        elif prefix.gpu and needs.free:
-            needs = state.on_gpu(needs)
+        if prefix.gpu or (near and place in near):
+            needs = _needs_of_gpu_task(state, graph, needs, task - base, place in near)
         rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
         if needs is not last:
@@ -137,6 +133,12 @@ def _add(
         ts.users += held
         states.append(ts)
         task += 1
+
+
+def _needs_of_gpu_task(state: State, graph: Graph, needs: Needs, position: int, near: bool) -> Needs:
+    if near:
+        graph.near.add(position)
+    return state.on_gpu(needs) if needs.free else needs
 
 
 def _want(graph: Graph, wanted: Sequence[int]) -> None:
@@ -204,7 +206,11 @@ def _needs(state: State, annotations: Mapping[str, Any] | None, lanes: Mapping[s
     if not annotations and not lanes:
         return state.undemanding
     needs = Needs(validate(annotations) if annotations else {}, lanes)
-    return state.needs.setdefault(needs.key(), needs)
+    key = needs.key()
+    known = state.needs.get(key)
+    if known is None:
+        known = state.needs[key] = needs
+    return known
 
 
 def _prefix(state: State, key: Key) -> TaskPrefix:

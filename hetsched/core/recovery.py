@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from .kinds import place_of
 from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 
-__all__ = ["Replan", "forget_holders", "leave_worker", "only_on", "replan", "unassign"]
+__all__ = ["Replan", "forget_holders", "leave_worker", "replan", "unassign"]
 
 
 class Replan:
@@ -47,13 +47,6 @@ def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerSta
         for d in ts.dependencies:
             d.forgets = False
     _wait(state, lost, cause, now)
-
-
-def only_on(state: State, worker: WorkerState) -> list[TaskState]:
-    """The results that would be lost with a worker and that somebody still needs."""
-    if not worker.held:
-        return []
-    return [ts for ts in state.tasks.values() if ts.who_has == (worker,) and ts.users]
 
 
 def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> None:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, assert_never
 
 from hetsched.errors import ProtocolError
 
+from .claims import check_capacity, check_outcomes
 from .clients import Clients
 from .commands import Command, KeysReady
 from .dispatch import Dispatcher
@@ -26,6 +27,7 @@ from .events import (
     TasksFinished,
     TasksReturned,
     TasksStranded,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
@@ -34,8 +36,9 @@ from .failing import Failing
 from .flips import Flips
 from .outbox import Outbox
 from .placement import Policy, make_policy
-from .recovery import forget_holders, only_on, replan, unassign
+from .recovery import forget_holders, replan, unassign
 from .results import collect
+from .retiring import Retiring
 from .state import Graph, Phase, State, TaskState
 from .types import TaskId, WorkerId
 
@@ -65,6 +68,7 @@ class Scheduler:
         waits = self.options.wait_for_workers
         self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
         self._flips = Flips(self.state, self._outbox, self._replan)
+        self._retiring = Retiring(self.state, self._outbox)
         self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients, self._flips)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
@@ -110,13 +114,23 @@ class Scheduler:
                 self._clients.gone(event.client, now)
             case TasksStranded():
                 self._failing.stranded(event, now)
+            case TimePassed():
+                pass
             case _:
                 assert_never(event)
         if self.state.flipped:
             self._flips.carry_out(now)
-        if self.state.ready:
+        if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
         return self._flush()
+
+    @property
+    def due(self) -> float | None:
+        """When :class:`TimePassed` has to be told, unless something else happens (seconds, as ``now`` of ``handle``).
+
+        None: not at all. It may change with every event.
+        """
+        return self._dispatch.due
 
     def _flush(self) -> list[Command]:
         out = self._outbox.orders()
@@ -130,6 +144,9 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             return
+        check_outcomes(worker.id, event.outcomes)
+        if event.executor not in worker.assigned:
+            raise ProtocolError(f"{worker.id} ran tasks on an executor {event.executor!r}, which it has not got")
         got = collect(self.state, worker, event, now)
         if got.on_device or event.seen or self.state.suspects:
             self._flips.finished(event, got, now)
@@ -138,6 +155,7 @@ class Scheduler:
             self._dispatch.queue(got.ready, "inputs are there", now)
         if got.wanted:
             self._announce(got.wanted)
+        self._retiring.made(worker, [outcome[0] for outcome in event.outcomes] if worker.copying is not None else ())
         if got.untrue:
             self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)
@@ -156,29 +174,21 @@ class Scheduler:
     def _worker_joined(self, event: WorkerJoined) -> None:
         if event.worker in self.state.workers:
             raise ProtocolError(f"there is a worker {event.worker!r} already")
+        check_capacity(event.worker, event.capacity)
         self.state.add_worker(event.worker, event.capacity)
+        self._retiring.ask()
 
     def _capacity_changed(self, event: CapacityChanged) -> None:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             raise ProtocolError(f"there is no worker {event.worker!r}")
+        check_capacity(event.worker, event.capacity)
         self.state.change_capacity(worker, event.capacity)
 
     def _worker_retiring(self, name: WorkerId) -> None:
-        """Have what only this worker holds copied, spread over those with the least to hold."""
         worker = self.state.workers.get(name)
-        if worker is None:
-            return
-        if worker.copying is None:
-            worker.copying = {}
-        others = [w for w in self.state.workers.values() if w.copying is None]
-        more = dict.fromkeys(others, 0)
-        for ts in only_on(self.state, worker) if others else ():
-            if ts.id not in worker.copying:
-                worker.copying[ts.id] = None
-                target = min(others, key=lambda w: (w.nbytes + more[w], w.id))
-                more[target] += max(ts.nbytes, 1)
-                self._outbox.copy(target, ts)
+        if worker is not None:
+            self._retiring.begin(worker)
 
     def _worker_lost(self, event: WorkerLost, now: float) -> None:
         worker = self.state.remove_worker(event.worker)
@@ -196,6 +206,7 @@ class Scheduler:
         unassign(self.state, running, cause, now)
         self._failing.deadly(running, worker, self.options.allowed_losses, now)
         self._replan(cause, now)
+        self._retiring.lost(held)
 
     def _inputs_missing(self, event: InputsMissing, now: float) -> None:
         worker = self.state.workers.get(event.worker)

@@ -10,6 +10,8 @@ from .commands import KeysFailed
 from .gpu import Case
 from .makers import Maker
 from .needs import Needs
+from .remembered import Remembered
+from .stories import Stories
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -100,8 +102,8 @@ class WorkerState:
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
-        self.copying: dict[TaskId, None] | None = None
-        """Of a worker that is retiring, the results others were asked to copy."""
+        self.copying: dict[TaskId, WorkerState | None] | None = None
+        """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
     def room_for(self, executor: str) -> int:
         """How many more tasks it wants to be given for this executor."""
@@ -137,7 +139,7 @@ class TaskState:
     __slots__ = (
         "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
         "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced", "users",
-        "waiting_on", "wanted", "who_has",
+        "waiting_on", "waits_until", "wanted", "who_has",
     )  # fmt: skip
 
     def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
@@ -166,6 +168,8 @@ class TaskState:
         self.estimate = 0.0
         self.retries_left = needs.retries
         self.losses = 0
+        self.waits_until = 0.0
+        """How long, at most, it waits for a worker that holds its inputs; 0: it has not waited for one."""
         self.attempt = 0
 
     @property
@@ -200,7 +204,10 @@ class TaskState:
     @property
     def story(self) -> list[tuple[float, Phase, str]]:
         """The task's life: when it came to which phase, and why. Looked up in the graph's log, which takes a while."""
-        return [(now, phase, cause) for now, phase, cause, tasks in self.graph.log if self in tasks]
+        graph = self.graph
+        if graph.stories is None:
+            graph.stories = Stories()
+        return [(now, phase, cause) for now, phase, cause, _ in graph.stories.about(self, graph.log)]
 
     def tell_story(self) -> str:
         """The task's life in one line, for error messages."""
@@ -216,7 +223,7 @@ class Graph:
 
     __slots__ = (
         "base", "client", "failure", "kinds", "left", "log", "makers", "near", "needs", "number", "readers", "reads",
-        "tasks", "total", "urgency", "wanted",
+        "stories", "tasks", "total", "urgency", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -248,6 +255,8 @@ class Graph:
         """The positions of tasks among whose arguments something on a device was found."""
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
+        self.stories: Stories | None = None
+        """Looks into the log, once somebody has asked."""
 
     @property
     def open(self) -> bool:
@@ -259,7 +268,7 @@ class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
     __slots__ = (
-        "flipped", "graphs", "needs", "next_id", "pools", "prefixes", "ready", "suspects", "tasks", "twins",
+        "flipped", "graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "suspects", "tasks", "twins",
         "undemanding", "workers",
     )  # fmt: skip
 
@@ -268,12 +277,15 @@ class State:
         self.graphs: dict[tuple[ClientId, int], Graph] = {}
         self.workers: dict[WorkerId, WorkerState] = {}
         self.pools: dict[str, Pool] = {}
-        self.prefixes: dict[str, TaskPrefix] = {}
+        self.prefixes: Remembered[TaskPrefix] = Remembered()
         self.undemanding = Needs({})
         """What a task without annotations demands."""
-        self.needs: dict[tuple[object, ...], Needs] = {self.undemanding.key(): self.undemanding}
+        self.needs: Remembered[Needs] = Remembered()
+        self.needs[self.undemanding.key()] = self.undemanding
         self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
-        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
+        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, lacks no READY task but those held."""
+        self.held: dict[tuple[WorkerState, str], list[tuple[int, TaskId, float]]] = {}
+        """Per worker and executor a heap of ``(rank, id, expected seconds)``: READY tasks that wait for it alone."""
         self.next_id: TaskId = 0
         self.suspects = False
         """There is evidence on some kind of task, or was a result on a device: GPU tasks are being looked for."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -31,11 +33,12 @@ from hetsched.core.events import (
     Event,
     ReplicasAdded,
     TasksStranded,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
-from hetsched.core.recovery import only_on
+from hetsched.core.retiring import may_leave
 from hetsched.core.scheduler import Scheduler
 from hetsched.core.verdicts import cases_of, lessons
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
@@ -43,6 +46,7 @@ from hetsched.gpu.learned import Learned
 
 from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
+from .pickles import limit_clients, suited
 from .post import Post
 from .questions import answer
 from .stranded import Stranded
@@ -79,6 +83,7 @@ class Server:
         self._stop = trio.Event()
         self._stranded = Stranded(limits.no_worker, limits.no_worker_ends)
         self._started = perf_counter()
+        self._alarm = trio.CancelScope()
 
     async def serve(
         self,
@@ -99,6 +104,7 @@ class Server:
                 for listener in listeners:
                     nursery.start_soon(self._accept, listener, token, nursery)
                 nursery.start_soon(self._watch)
+                nursery.start_soon(self._keep_time)
                 task_status.started(self.addresses)
                 await self._stop.wait()
                 nursery.cancel_scope.cancel()
@@ -126,7 +132,8 @@ class Server:
     async def _greet(self, stream: Stream, token: bytes | None) -> None:
         peername = stream.peername
         try:
-            channel = await accept_channel(stream, self.hello, token)
+            suit = partial(suited, self.hello, self._post.workers)
+            channel = await accept_channel(stream, self.hello, token, suit=suit)
         except (HetschedError, OSError, TimeoutError) as error:
             log.warning("turned away %s: %s", peername, error)
             return
@@ -144,6 +151,7 @@ class Server:
             self._serial += 1
             client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
             self._post.clients[client.name] = client
+            limit_clients([client], self._post.workers.values())
             await self._attend(client)
         else:
             await channel.aclose()
@@ -215,11 +223,12 @@ class Server:
         message = from_worker.decode(said, link.name)
         match message:
             case HeartBeat():
-                link.note(message.facts)
+                link.beat(message)
             case WorkerOffered():
                 link.offered(message)
                 self._post.where[link.name] = link.address
                 link.say(WorkerWelcomed(link.name))
+                limit_clients(self._post.clients.values(), [link])
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
                 link.leave_by = perf_counter() + self.limits.leaving
@@ -241,12 +250,8 @@ class Server:
         """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
         state = self.scheduler.state
         ws = state.workers.get(link.name)
-        if ws is None:
+        if ws is None or may_leave(state, ws):
             link.end("it has left")
-        elif not any(ws.assigned.values()):
-            self.feed(WorkerRetiring(link.name))
-            if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
-                link.end("it has left")
 
     def _hear_client(self, link: ClientLink, said: tuple[Any, ...], frames: Any) -> None:
         message = from_client.decode(said, link.name)
@@ -293,6 +298,22 @@ class Server:
         del event  # may be the last thing that speaks of its payloads
         self._post.clear_out(self._depot.gone())
         self._post.deliver(commands)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        due = self.scheduler.due
+        if due is not None:
+            self._alarm.deadline = trio.current_time() + max(0.0, due - perf_counter())
+        elif self._alarm.deadline != inf:
+            self._alarm.deadline = inf
+
+    async def _keep_time(self) -> None:
+        """Tell the scheduler when a time has come that it waits for."""
+        while True:
+            with trio.CancelScope() as self._alarm:
+                self._set_alarm()
+                await trio.sleep_forever()
+            self.feed(TimePassed())
 
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from hetsched.core.evidence import STRONG, Evidence
+from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId
 
 from .jobs import HELD, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
 
-__all__ = ["GPU", "Finder", "misplaced", "put_on", "shift"]
+__all__ = ["GPU", "Finder", "kind_of", "misplaced", "put_on", "shift"]
 
 GPU = "gpu"
+
+
+def kind_of(kinds: Remembered[Kind], name: str) -> Kind:
+    """The kind of this name, a new one if it is not known."""
+    kind = kinds.get(name)
+    if kind is None:
+        kind = kinds[name] = Kind(name)
+    return kind
 
 
 def put_on(job: Job, executor: str) -> None:

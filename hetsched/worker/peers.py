@@ -12,13 +12,15 @@ import trio
 from hetsched.comm.channel import Channel, accept_channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import ResultsAsked, ResultsSent
+from hetsched.comm.packets import MOST_EMPTY
 from hetsched.comm.remote_errors import dump_error
-from hetsched.comm.serialize import deserialize, is_value, serialize
+from hetsched.comm.serialize import deserialize, is_value
 from hetsched.comm.transports import Listener, Stream
 from hetsched.comm.wire import encode, from_holder, from_reader
 from hetsched.core.types import TaskId
 from hetsched.errors import ConnectionLost, HetschedError, OversizeError
 
+from .packing import Packing
 from .store import Store
 
 __all__ = ["ANSWER_BYTES", "Holder", "Peers", "Secrets", "take_results"]
@@ -30,7 +32,7 @@ ANSWER_BYTES = 64 * 2**20
 
 _TOGETHER = 4000  # values in one message
 
-_IN_THREAD = 1 << 20  # bytes of a result from which (de)serialising is left to a thread
+_IN_THREAD = 1 << 18  # bytes of a pickle from which it is loaded in a thread
 
 _UNFIT = (Exception, SystemExit)
 """What an object's own code may raise when it is pickled or loaded, without an end to the process."""
@@ -63,6 +65,7 @@ class Holder:
         self._store = store
         self._hello = hello
         self._token = token
+        self._packing = Packing()
 
     async def serve(self, listener: Listener, nursery: trio.Nursery) -> None:
         """Accept readers for ever; each has a task of its own in ``nursery``."""
@@ -103,14 +106,15 @@ class Holder:
                 missing.append(task)
                 continue
             try:
-                header, buffers = await _dump(value, channel)
+                header, buffers = await self._packing.pack(value, channel.terms.pickle, channel.terms.send_devices)
                 size = _size_for(channel, buffers)
             except _UNFIT as error:
                 unfit.append((task, dump_error(error, channel.terms.pickle)))
                 continue
             finally:
                 del value
-            if results and nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit):
+            full = nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit)
+            if results and (full or len(frames) + len(buffers) > MOST_EMPTY):
                 await channel.send([encode(ResultsSent("", results, (), (), False))], frames)
                 results, frames, nbytes = [], [], 0
             results.append((task, header, len(buffers)))
@@ -150,21 +154,6 @@ def _size_for(channel: Channel, buffers: Sequence[Any]) -> int:
     if size > channel.terms.send_limit:
         raise OversizeError(f"a result of {size} bytes; {channel.peername} takes {channel.terms.send_limit} at once")
     return size
-
-
-async def _dump(value: Any, channel: Channel) -> tuple[Any, list[Any]]:
-    terms = channel.terms
-    if type(value).__module__ != "numpy" and _is_large(value):
-        return await trio.to_thread.run_sync(serialize, value, terms.pickle, terms.send_devices)
-    return serialize(value, terms.pickle, terms.send_devices)
-
-
-def _is_large(value: Any) -> bool:
-    try:
-        nbytes = value.nbytes
-        return isinstance(nbytes, int) and nbytes > _IN_THREAD
-    except Exception:  # the object's own code, or it does not say
-        return False
 
 
 async def take_results(

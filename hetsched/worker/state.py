@@ -8,6 +8,7 @@ from typing import Any, assert_never
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
 from hetsched.core.needs import DEEPER
+from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
 from .batching import fullest, items_of, pick
@@ -28,7 +29,7 @@ from .instructions import (
     WorkerInput,
 )
 from .jobs import ABSENT, CANCELLED, HELD, NOBODY, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
-from .lanes import GPU, Finder, misplaced, shift
+from .lanes import GPU, Finder, kind_of, misplaced, shift
 from .letting_go import absent, leave_inputs, put_down
 
 __all__ = ["WorkerState"]
@@ -43,7 +44,7 @@ class WorkerState:
         self.batches: dict[int, Batch] = {}
         self.total = dict(resources)
         self.available: dict[str, float] = dict(resources)
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
         self._next_batch = 0
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
@@ -60,7 +61,7 @@ class WorkerState:
                 self._copy(event)
             case MoveTasks():
                 for name, gpu in event.kinds:
-                    self.kinds.setdefault(name, Kind(name)).gpu = gpu
+                    kind_of(self.kinds, name).gpu = gpu
                 found = [(self.jobs.get(task), executor) for task, executor in event.tasks]
                 self._shift([(job, executor) for job, executor in found if job is not None], out)
             case CancelTasks() | FreeKeys():
@@ -101,7 +102,7 @@ class WorkerState:
                 job = jobs[task] = Job(task)
             kind = kinds.get(order[3])
             if kind is None:
-                kind = kinds[order.prefix] = Kind(order.prefix)
+                kind = kind_of(kinds, order.prefix)
             job.take(order, kind)
             waiting = 0
             inputs: Any = job.inputs

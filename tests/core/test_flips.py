@@ -62,7 +62,7 @@ def test_code_that_uses_a_device_goes_to_the_gpu_lane_at_once_and_all_workers_ar
 def test_a_person_s_word_stands_above_all_evidence() -> None:
     b = Bench()
     b.join("a", window=0, cpu=1, gpu=1, io=1, resources={"GPU": 1.0})
-    b.specs.update({n: one for n, one in enumerate([spec("x-1", gpu=False), spec("x-2", executor="io"), spec("x-3")])})
+    b.specs.update(enumerate([spec("x-1", gpu=False), spec("x-2", executor="io"), spec("x-3")]))
     assert submit(b, list(b.specs.values()), [0, 1, 2], [CODED], [0, 0, 0]) == [
         MoveTasks("a", (), (("x", True),)),
         b.order("a", t(0, prefix="x!"), t(1, executor="io"), t(2, **ON_GPU)),

@@ -145,7 +145,7 @@ def test_tasks_in_the_right_and_in_the_wrong_place_are_counted() -> None:
 
 def test_what_is_remembered() -> None:
     assert case().lesson() is None
-    assert case(Evidence(CODE, 0.9, "cupy.sum"), function="").lesson() is None  # of no function, there is nothing to tell
+    assert case(Evidence(CODE, 0.9, "cupy.sum"), function="").lesson() is None  # whose would it be?
     found = case(Evidence(CODE, 0.9, "cupy.sum"), Evidence(CODE, 0.3, "import cupy"))
     assert found.lesson() == Lesson("f", "p", GPU, (Evidence(CODE, 0.9, "cupy.sum"),), 0, 0, 0)
     found = case()

@@ -13,10 +13,10 @@ def error_of(module, name, text, base=RuntimeError):
 
 
 CONTEXT = [
-    error_of("cupy_backends.cuda.api.runtime", "CUDARuntimeError", "cudaErrorNoDevice: no CUDA-capable device is detected"),
+    error_of("cupy_backends.cuda.api.runtime", "CUDARuntimeError", "cudaErrorNoDevice: no device is detected"),
     error_of("cupy_backends.cuda.api.driver", "CUDADriverError", "CUDA_ERROR_INVALID_CONTEXT: invalid device context"),
     error_of("cupy_backends.cuda.libs.cublas", "CUBLASError", "CUBLAS_STATUS_NOT_INITIALIZED"),
-    error_of("numba.cuda.cudadrv.driver", "CudaAPIError", "[201] Call to cuCtxGetDevice results in CUDA_ERROR_INVALID_CONTEXT"),
+    error_of("numba.cuda.cudadrv.driver", "CudaAPIError", "Call to cuCtxGetDevice: CUDA_ERROR_INVALID_CONTEXT"),
     error_of("numba.cuda.cudadrv.error", "CudaSupportError", "Error at driver init"),
     RuntimeError("CUDA error: initialization error\nCUDA kernel errors might be asynchronously reported"),
     RuntimeError("Cannot re-initialize CUDA in forked subprocess"),
@@ -29,7 +29,7 @@ MEMORY = [
     error_of("torch.cuda", "OutOfMemoryError", "CUDA out of memory."),
     RuntimeError("CUDA error: out of memory"),
     MemoryError("std::bad_alloc: out_of_memory: CUDA error at: /rmm/include/rmm/mr/device/cuda_memory_resource.hpp"),
-    error_of("jaxlib.xla_extension", "XlaRuntimeError", "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4 bytes"),
+    error_of("jaxlib.xla_extension", "XlaRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 4 bytes"),
     error_of("numba.cuda.cudadrv.driver", "CudaAPIError", "[2] Call to cuMemAlloc results in CUDA_ERROR_OUT_OF_MEMORY"),
     error_of("cupy_backends.cuda.api.runtime", "CUDARuntimeError", "cudaErrorMemoryAllocation: out of memory"),
 ]

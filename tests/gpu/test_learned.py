@@ -89,6 +89,7 @@ def test_many_processes_at_once(file) -> None:
         "file = Learned(sys.argv[1])\n"
         "for n in range(10): file.note([Lesson(f'{sys.argv[2]}-{n}', 'f', 'gpu', (), 0, 0, 0)])"
     )
-    running = [subprocess.Popen([sys.executable, "-W", "error", "-c", program, str(file.path), str(n)]) for n in range(3)]
+    command = [sys.executable, "-W", "error", "-c", program, str(file.path)]
+    running = [subprocess.Popen([*command, str(n)]) for n in range(3)]
     assert [process.wait() for process in running] == [0] * 3
     assert len(file.rows()) == 30

@@ -4,7 +4,7 @@ Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22. P13's `
 ``Client.scheduler_info()`` says under "stranded": there is no command of that name yet.
 
 Not here, since what they are about is not there yet: P01, P04, P06 and the rest of P03 (pools that spread to
-neighbours by themselves), P16 and P21 (GPU tasks that are told by what they do), P18 (limits of device memory).
+neighbours by themselves), P16 and P21 (GPU tasks that are told by what they do). P18 is in test_devices.py.
 """
 
 from __future__ import annotations
@@ -245,7 +245,6 @@ def test_p15_what_is_small_moves_rather_than_waits(gpu_data):
     assert min(ran.values()) >= 3
 
 
-@pytest.mark.xfail(strict=True, reason="a worker without room is not considered, however short the wait for it")
 def test_p15_what_is_large_waits_rather_than_moves(gpu_data):
     _, client, large = gpu_data
     assert client.gather(client.map(use, [large] * 10, seconds=0.01, executor="gpu")) == ["gpu-1"] * 10
@@ -318,6 +317,7 @@ class Array:
 """
 
 
+@pytest.mark.filterwarnings("ignore::hetsched.errors.DeviceWarning")
 def test_p19_the_gpu_does_not_leak_into_other_processes(tmp_path, monkeypatch):
     (tmp_path / "fakegpu_p19.py").write_text(FAKE)
     log = tmp_path / "contexts"

@@ -30,7 +30,10 @@ def test_what_waits_is_moved_and_what_runs_stays() -> None:
     assert b(MoveTasks("w", moves, (("p", True),))) == [Reclaim(1, 1), Execute("gpu", 2, (item(1),))]
     assert b(TasksReclaimed(1, ())) == []  # it had begun
     assert b(BatchExecuted(1, [ok(0)], [], [])) == [finished(0)]
-    assert b(BatchExecuted(2, [ok(1)], [], [])) == [finished(1, executor="gpu"), Execute("gpu", 3, (item(3, 0), item(2)))]
+    assert b(BatchExecuted(2, [ok(1)], [], [])) == [
+        finished(1, executor="gpu"),
+        Execute("gpu", 3, (item(3, 0), item(2))),
+    ]
 
 
 def test_what_is_taken_back_out_of_a_batch_goes_its_new_way() -> None:
@@ -45,7 +48,8 @@ def test_back_to_the_cpu() -> None:
     b = Bench(**GPU)
     gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
     b.run(order(0, **gpu), order(1, **gpu))
-    assert b(MoveTasks("w", ((0, "cpu"), (1, "cpu")), (("p", False),))) == [Reclaim(1, 1), Execute("cpu", 2, (item(1),))]
+    back = MoveTasks("w", ((0, "cpu"), (1, "cpu")), (("p", False),))
+    assert b(back) == [Reclaim(1, 1), Execute("cpu", 2, (item(1),))]
     assert b.mind.jobs[1].resources == ()
 
 
@@ -98,7 +102,7 @@ def test_tasks_that_follow_their_inputs_do_not_move_their_kind() -> None:
 
 def test_a_person_s_word_is_kept() -> None:
     b = Bench(**GPU, io=0)
-    b.run(order(0, prefix="p!"), order(1, prefix="p!"), order(2, 0, prefix="q!"), order(3, 0, prefix="r", executor="io"))
+    b.run(order(0, prefix="p!"), order(1, prefix="p!"), order(2, 0, prefix="q!"), order(3, 0, executor="io"))
     b(BatchExecuted(1, [on_device(0)], [], []))
     assert [b.mind.jobs[n].executor for n in (1, 2, 3)] == ["cpu", "cpu", "io"]
 

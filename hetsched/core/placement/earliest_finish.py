@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsched.core.costs import duration_of, measured_duration, transfer_seconds
+from hetsched.core.costs import duration_of, measured_duration, transfer_seconds, wait_seconds
 from hetsched.core.state import TaskState, WorkerState
 
 __all__ = ["RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
@@ -26,6 +26,7 @@ class EarliestFinish:
     """
 
     name = "earliest_finish"
+    waits_for_data = True
 
     def __init__(self) -> None:
         self._last: WorkerState | None = None
@@ -56,10 +57,7 @@ class EarliestFinish:
         executor = task.needs.executor
         preferred = task.needs.workers or ()
         for worker in workers:
-            slots = worker.capacity.executors[executor]
-            queued = worker.assigned[executor]
-            wait = worker.occupancy / slots if queued >= slots else 0.0
-            seconds = wait + lasts + transfer_seconds(task, worker)
+            seconds = wait_seconds(worker, executor) + lasts + transfer_seconds(task, worker)
             if preferred and worker.id not in preferred:
                 seconds += 1e9
             cost = (seconds, len(worker.capacity.resources), worker.nbytes)
