@@ -99,7 +99,7 @@ def get(
             _warn_of_pretending(cluster, built)
             if cache is not None:
                 cache.update(built.literals)
-            call, values = Watch(built, found, bool(rerun)).run(cluster, cpus, look(built.tasks))
+            call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
     cases = cluster.cases()
     if cases:
         keep(cases)

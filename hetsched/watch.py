@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hetsched.callbacks import Callbacks
 from hetsched.core.types import EACH, Key, TaskSpec
+from hetsched.detection import look
 from hetsched.embedded import LOOK_SECONDS, Call, Embedded
 from hetsched.graph.build import Built
 from hetsched.outcome import run, values_of
@@ -67,15 +68,12 @@ class Watch:
         self.told: SimpleQueue[_Started | _Ended | None] = SimpleQueue()
         self.broken: list[tuple[BaseException, TaskSpec, Any]] = []
 
-    def run(self, cluster: Embedded, cpus: int | None, seen: Any = ((), ())) -> tuple[Call | None, dict[Key, Any]]:
-        """Run it; raises what the first task that failed raised, or what a callback raised.
-
-        ``seen`` are the makers of the tasks, as they are without callbacks.
-        """
+    def run(self, cluster: Embedded, cpus: int | None) -> tuple[Call | None, dict[Key, Any]]:
+        """Run it; raises what the first task that failed raised, or what a callback raised."""
         with self.callbacks.around() as built:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
-                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, seen)
+                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, look(built.tasks))
             except Exception as error:
                 self._run_again(error)
                 raise
