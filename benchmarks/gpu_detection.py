@@ -102,9 +102,9 @@ def in_pickles(entries: list[Entry]) -> list[tuple[str, bool, bool]]:
     ]
 
 
-def microseconds(statement: str, number: int = 100_000, **names: object) -> float:
+def microseconds(statement: str, number: int = 10_000, **names: object) -> float:
     """What a statement costs: the best of several rounds."""
-    return min(timeit.repeat(statement, globals=names, number=number, repeat=9)) / number * 1e6
+    return min(timeit.repeat(statement, globals=names, number=number, repeat=60)) / number * 1e6
 
 
 def never_seen(entries: list[Entry]) -> float:
@@ -128,7 +128,7 @@ def speed(func: Callable[..., object], fresh: float) -> None:
     size = {"size": cuda_nbytes}
     rows: list[tuple[str, float, float | None]] = [
         ("cuda_nbytes of a numpy array", microseconds("size(x)", x=array, **size), 0.5),
-        ("cuda_nbytes of a list of 100 numbers", microseconds("size(x)", 10_000, x=numbers, **size), None),
+        ("cuda_nbytes of a list of 100 numbers", microseconds("size(x)", 1_000, x=numbers, **size), None),
         ("a function that was seen before", microseconds("look(func)", look=code.evidence_of, func=func), 0.2),
         ("a function that was not, of the corpus", fresh, 100.0),
     ]
