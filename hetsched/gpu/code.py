@@ -200,8 +200,8 @@ def _look_at_steps(f: Frame, func: Any, args: list[Value], named: dict[str, Valu
         parts = [inside] if inside is not None else [getattr(func, "first", None), *getattr(func, "funcs", ())]
     elif home == "dask" and hasattr(func, "func"):
         parts = [functools.partial(func.func, *_plain(func.args), **dict(getattr(func, "kwargs", None) or {}))]
-    elif home == "numpy":
-        parts = [getattr(func, "pyfunc", None)]
+    elif home == "numpy" and hasattr(func, "pyfunc"):
+        parts = [func.pyfunc]
     elif hasattr(kind, "__wrapped__") or "__wrapped__" in getattr(func, "__dict__", ()):
         parts = [func.__wrapped__]
     elif isinstance(func, list | tuple) and len(func) <= steps:

@@ -27,7 +27,13 @@ def strict() -> Test:
 def names_device(text: str) -> bool:
     """Tell whether a text is a device's name, as "cuda:0"."""
     low = text.lower()
-    return low.startswith(("cuda", "gpu", "/gpu", "/device:gpu")) or low in ("hip", "rocm", "mps", "xpu", "nccl")
+    return low.startswith(("cuda", "gpu", "/gpu", "/device:gpu", "torch.cuda.")) or low in (
+        "hip",
+        "rocm",
+        "mps",
+        "xpu",
+        "nccl",
+    )
 
 
 def opposite(value: Value) -> Value:

@@ -74,6 +74,7 @@ class Reading:
         else:
             func: FunctionType = callee.value
             if not self.follows(f, callee):
+                self.hand_on(f, args, named)
                 return UNKNOWN
             code, depth = func.__code__, f.depth + (not callee.free)
             wide = self._globals(func)
