@@ -23,7 +23,7 @@ from .libraries import ROOTS, root_of
 from .pickles import read_pickle
 from .reading import DEPTH, Reading
 from .resolve import is_own, value_of
-from .values import UNKNOWN, Attr, Instance, Known, Name, Value
+from .values import UNKNOWN, Attr, Instance, Known, Made, Value
 
 __all__ = ["evidence_in_pickle", "evidence_of", "evidence_of_call", "forget"]
 
@@ -155,12 +155,13 @@ def _look(f: Frame, func: Any, args: list[Value], named: dict[str, Value], steps
     elif kind is operator.methodcaller:
         name, *given = func.__reduce__()[1]
         calls.call(f, Attr(UNKNOWN, name), [value_of(a) for a in given], {})
-    elif not _look_at_steps(f, func, args, named, steps):
+    elif root_of(str(kind.__module__)) in ROOTS or not _look_at_steps(f, func, args, named, steps):
         value = value_of(func, free=True)
         if type(value) is Known and isinstance(func, type):
             value = Known(func, free=True)
-        if not (type(value) is Name and value.absent):
-            calls.call(f, value, args, named)
+        if type(value) is Made and value.device:
+            f.say(0.9, value.device)
+        calls.call(f, value, args, named)
 
 
 def _look_at_function(f: Frame, func: FunctionType, args: list[Value], named: dict[str, Value], steps: int) -> None:

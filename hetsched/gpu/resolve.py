@@ -176,10 +176,10 @@ def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:
         return Known(str(obj))
     if library.startswith(("jax", "jaxlib")) and "Device" in kind.__name__:
         return Known(str(obj.platform))
-    inside = getattr(obj, "py_func", None) or getattr(obj, "fn", None)
+    inside = getattr(obj, "py_func", None) or getattr(obj, "fn", None) or getattr(obj, "__wrapped__", None)
     if library.startswith(("numba.cuda", "numba_cuda", "triton", "warp")):
         return Made(what, shown)
-    if root == "numba" and type(inside) is FunctionType:
+    if root in ("numba", "jax", "jaxlib") and type(inside) is FunctionType:
         return Known(inside)
     if root in _ALWAYS or devices_of(obj):
         return Made(what, shown)
