@@ -217,7 +217,17 @@ def runnable(cupy) -> dict[str, tuple[types.FunctionType, bool]]:
     return found
 
 
-NAMES = ("there_and_back", "stays", "by_kernel", "random", "on_host", "kind", "dispatched")
+NAMES = (
+    "there_and_back",
+    "stays",
+    "by_kernel",
+    "random",
+    "on_host",
+    "kind",
+    "dispatched",
+    "partial_there",
+    "partial_here",
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
