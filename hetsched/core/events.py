@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
+    "AskedAgain",
     "CapacityChanged",
     "ClientEvent",
     "ClientLeft",
@@ -171,6 +172,10 @@ class TimePassed(NamedTuple):
     """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
 
 
+class AskedAgain(NamedTuple):
+    """It is time to ask plugins once more about tasks that wait: their opinions may change by themselves."""
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -188,4 +193,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain
