@@ -24,6 +24,7 @@ from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
 from hetsched.outcome import run, shaped, values_of
+from hetsched.plugins import here
 from hetsched.report import Report, remember
 from hetsched.watch import Watch
 from hetsched.worker.current import current_batch, leave
@@ -99,7 +100,7 @@ def get(
             if cache is not None:
                 cache.update(built.literals)
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
-    remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report()))
     if cache is not None:
         cache.update(values)
     return shaped(keys, values)
@@ -173,7 +174,7 @@ def embedded() -> Embedded:
         with _lock:
             cluster = _cluster
             if cluster is None:
-                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof)
+                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof, here())
     return cluster
 
 

@@ -1,15 +1,23 @@
-"""Keys and annotations as the wire can say them."""
+"""Keys and annotations as the wire can say them.
+
+A key stays with the client: what goes out is a name for logs and stories. Annotations go out twice, pickled with the
+task that may read them, and as words for the scheduler. Nothing that a person wrote is left out of both.
+"""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import msgpack
 
+from hetsched.comm.pickling import dumps
+from hetsched.core.annotations import VOCABULARY
 from hetsched.core.types import Key
+from hetsched.errors import AnnotationError
 
-__all__ = ["can_be_sent", "sayable"]
+__all__ = ["can_be_sent", "check_carried", "sayable", "sayable_note"]
 
 
 def can_be_sent(value: Any) -> bool:
@@ -19,6 +27,34 @@ def can_be_sent(value: Any) -> bool:
     except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def check_carried(key: Key, note: Mapping[str, Any], pickle: int) -> None:
+    """Raise AnnotationError, with the key and the name, where a task's annotations cannot be pickled for it."""
+    try:
+        dumps(note, pickle, (), [])
+    except Exception:  # a person's value
+        for name, value in note.items():
+            try:
+                dumps(value, pickle, (), [])
+            except Exception as error:
+                raise AnnotationError(
+                    f"the annotation {name!r} of the task {key!r:.200} cannot be sent to a worker: {error!r}"
+                ) from error
+        raise
+
+
+def sayable_note(key: Key, note: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations that the scheduler is told: all but values of unknown names that the wire has no word for.
+
+    Raises AnnotationError, with the key and the name, for such a value of a name that the scheduler reads.
+    """
+    sent = {name: value for name, value in note.items() if can_be_sent((name, value))}
+    for name in note:
+        if name not in sent and name in VOCABULARY:
+            value = f"{note[name]!r:.200}"
+            raise AnnotationError(f"the annotation {name!r} of the task {key!r:.200} cannot be sent: {value}")
+    return sent
 
 
 def sayable(keys: list[Key]) -> list[Key]:

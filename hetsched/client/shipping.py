@@ -15,7 +15,7 @@ from hetsched.core.types import EACH, Key, Ref, TaskSpec
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.plan import OnList
 
-from .sayable import can_be_sent, sayable
+from .sayable import check_carried, sayable, sayable_note
 
 __all__ = ["PART_BYTES", "PART_TASKS", "PAYLOAD_BYTES", "PAYLOAD_TASKS", "Part", "parts_of"]
 
@@ -174,28 +174,25 @@ class _Packer:
             place = places.get(known)
             if place is None:
                 if often[known] == 1 and type(func) not in _BY_NAME:
-                    entries.append((-1, args, kwargs, func, *self._carried(spec.annotations)))
+                    entries.append((-1, args, kwargs, func, *self._carried(spec)))
                     by_value.append(False)
                     continue
                 place = places[known] = len(used)
                 used.append(self._function(func, spec.key))
-            note = self._carried(spec.annotations)
+            note = self._carried(spec)
             entries.append((place, args, kwargs, None, *note) if note else (place, args, kwargs))
             by_value.append(used[place].by_value)
         return entries, used, by_value
 
-    def _carried(self, note: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
-        """Annotations for the task to read: all, or, where they cannot be pickled, those the scheduler reads."""
+    def _carried(self, spec: TaskSpec) -> tuple[Mapping[str, Any], ...]:
+        """Annotations for the task to read, whole. Raises AnnotationError where one cannot be pickled."""
+        note = spec.annotations
         if not note:
             return ()
-        whole = self._whole.get(id(note))
-        if whole is None:
-            try:
-                code = dumps(note, self._pickle, (), [])[2]
-            except Exception:  # a person's value
-                code = True
-            whole = self._whole[id(note)] = self._note(note, False) if code else note
-        return (whole,)
+        if id(note) not in self._whole:
+            check_carried(spec.key, note, self._pickle)
+            self._whole[id(note)] = note
+        return (note,)
 
     def _function(self, func: Callable[..., Any], key: Key) -> Function:
         function = self._functions.get(id(func))
@@ -211,7 +208,7 @@ class _Packer:
         """Pickle a run: as a whole if it is small and known by name to all, else in pieces."""
         buffers: list[memoryview] = []
         try:
-            data, _, has_code = dumps(entries, self._pickle, (), buffers)
+            data, _, has_code, _ = dumps(entries, self._pickle, (), buffers)
         except Exception as error:  # an argument's own code
             if len(entries) == 1:
                 error.add_note(f"the arguments of the task {tasks[first].key!r} cannot be sent")
@@ -245,7 +242,7 @@ class _Packer:
                 yield alone[start]
             else:
                 buffers: list[memoryview] = []
-                data, _, has_code = dumps(entries[start:end], self._pickle, (), buffers)
+                data, _, has_code, _ = dumps(entries[start:end], self._pickle, (), buffers)
                 nbytes = len(data) + sum(view.nbytes for view in buffers)
                 yield _Payload(end - start, [data, *buffers], nbytes, has_code)
             start = end
@@ -259,7 +256,7 @@ class _Packer:
             if not note and not by_value:
                 noted.append(0)
                 continue
-            sent = self._note(note or {}, by_value)
+            sent = self._note(spec.key, note or {}, by_value)
             place = places.get(id(sent))
             if place is None:
                 notes.append(sent)
@@ -267,11 +264,11 @@ class _Packer:
             noted.append(place)
         return notes, noted if notes else ()
 
-    def _note(self, note: Mapping[str, Any], by_value: bool) -> dict[str, Any]:
+    def _note(self, key: Key, note: Mapping[str, Any], by_value: bool) -> dict[str, Any]:
         known = (id(note) if note else 0), by_value
         sent = self._notes.get(known)
         if sent is None:
-            sent = {name: value for name, value in note.items() if can_be_sent(value)}
+            sent = sayable_note(key, note)
             if by_value:
                 sent["python"] = _PYTHON
             self._notes[known] = sent

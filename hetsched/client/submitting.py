@@ -16,6 +16,7 @@ from hetsched.core.types import Key, TaskSpec
 from hetsched.graph.build import Built, build
 from hetsched.graph.carried import carried
 
+from .broadcasting import copies_of, spread
 from .futures import BaseFuture
 from .joining import futures_in, join
 from .results import Ordered
@@ -88,9 +89,22 @@ class Submitting(Generic[F]):
         named = kwargs or None
         return self._submit([TaskSpec((name, n), func, args, named, (), note) for n, args in enumerate(rows)])
 
-    def scatter(self, data: Any, *, workers: Any = None, pool: Any = None) -> Any:
-        """Send values to workers; a list, tuple, set or dict of them gives Futures in its shape, else a Future."""
+    def scatter(self, data: Any, *, workers: Any = None, pool: Any = None, broadcast: bool | int = False) -> Any:
+        """Send values to workers; a list, tuple, set or dict of them gives Futures in its shape, else a Future.
+
+        ``broadcast`` has each value copied to so many workers, to all that are there if it is True; of those that
+        ``workers`` and ``pool`` allow. Copies are made in the background, from worker to worker.
+        """
+        copies = copies_of(broadcast) if broadcast is not False else 1
         note = _note(None, workers, pool)
+        made = self._scattered(data, note)
+        if copies != 1:
+            found: dict[BaseFuture, None] = {}
+            futures_in(made, found)
+            self.session.begin_soon(spread, self.session, self._submit, list(found), copies, note or {})
+        return made
+
+    def _scattered(self, data: Any, note: dict[str, Any] | None) -> Any:
         if isinstance(data, dict):
             return dict(zip(data, self._scatter([*data.values()], note), strict=True))
         if type(data) in (list, tuple, set):

@@ -15,6 +15,7 @@ from hetsched.core.events import GraphExtended, GraphSubmitted
 from hetsched.core.types import TaskSpec
 from hetsched.errors import ProtocolError
 
+from .digests import digest_of
 from .messages import GraphPart, OrderRow, Orders, PayloadsDropped
 
 __all__ = ["Code", "Depot", "Payload", "Supplies"]
@@ -62,7 +63,8 @@ class Depot:
     def take(self, part: GraphPart, frames: Iterator[Any]) -> GraphSubmitted | GraphExtended:
         """Make the scheduler's event of a part and its frames.
 
-        Raises ProtocolError where the columns do not fit each other, before anything is kept.
+        Raises ProtocolError where the columns do not fit each other, and for a function that is not the one its digest
+        names, which others may have sent.
         """
         count = len(part.keys)
         if len(part.dependencies) != count or (part.noted and len(part.noted) != count):
@@ -99,6 +101,8 @@ class Depot:
     def _keep(self, digest: bytes, data: Any) -> Code:
         if data is None:
             raise ProtocolError("a function has no frame")
+        if digest_of(data) != digest:
+            raise ProtocolError("a function came under a digest that is not its own")
         known = self._code.get(digest)
         if known is None:
             known = self._code[digest] = Code(digest, data, self._gone)

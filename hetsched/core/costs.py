@@ -6,13 +6,19 @@ from typing import Final
 
 from .state import Estimate, TaskPrefix, TaskState, WorkerState
 
-__all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "measured_duration", "nbytes_of", "transfer_seconds"]
+__all__ = [
+    "BANDWIDTH", "LARGE", "LATENCY", "duration_of", "learn", "measured_duration", "mostly_elsewhere", "nbytes_of",
+    "transfer_seconds", "wait_seconds",
+]  # fmt: skip
 
 BANDWIDTH = 100e6
 """Bytes per second between two workers, until it is measured."""
 
 LATENCY = 1e-3
 """Seconds a transfer takes beside its bytes."""
+
+LARGE: Final = 1_000_000
+"""Bytes of an input from which on a task may rather wait for a worker that holds it than have it moved."""
 
 UNKNOWN = 0.01
 """Seconds a task is taken to last while nothing is known of its kind."""
@@ -72,3 +78,26 @@ def transfer_seconds(ts: TaskState, worker: WorkerState) -> float:
         if worker not in d.who_has and d.processing_on is not worker:
             seconds += LATENCY + nbytes_of(d) / BANDWIDTH
     return seconds
+
+
+def wait_seconds(worker: WorkerState, executor: str, more: float = 0.0) -> float:
+    """Seconds until a worker comes to a task that is given to it now, if ``more`` seconds of work go before."""
+    slots = worker.capacity.executors[executor]
+    return (worker.occupancy + more) / slots if worker.assigned[executor] >= slots else 0.0
+
+
+def mostly_elsewhere(ts: TaskState, worker: WorkerState) -> bool:
+    """Whether a task reads a large result that a worker has not got, and fewer bytes that it has or is making."""
+    large = False
+    for d in ts.dependencies:
+        if d.nbytes > LARGE and d.who_has and worker not in d.who_has:
+            large = True
+    if not large:
+        return False
+    there = elsewhere = 0.0
+    for d in ts.dependencies:
+        if worker in d.who_has or d.processing_on is worker:
+            there += nbytes_of(d)
+        else:
+            elsewhere += nbytes_of(d)
+    return elsewhere > there

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
+    "AskedAgain",
     "CapacityChanged",
     "ClientEvent",
     "ClientLeft",
@@ -23,6 +24,7 @@ __all__ = [
     "TasksFailed",
     "TasksFinished",
     "TasksStranded",
+    "TimePassed",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -113,7 +115,7 @@ class CapacityChanged(NamedTuple):
 
 
 class WorkerRetiring(NamedTuple):
-    """A worker will end and is to be given nothing more; what only it holds should be copied. May be said again."""
+    """A worker will end and is to be given nothing more; what only it holds should be copied."""
 
     worker: WorkerId
 
@@ -166,6 +168,14 @@ class TasksStranded(NamedTuple):
     seconds: float
 
 
+class TimePassed(NamedTuple):
+    """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
+
+
+class AskedAgain(NamedTuple):
+    """It is time to ask plugins once more about tasks that wait: their opinions may change by themselves."""
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -183,4 +193,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain

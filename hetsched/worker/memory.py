@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
@@ -11,12 +10,11 @@ from typing import Literal, TypeAlias
 
 import psutil
 
-__all__ = ["MemoryState", "Thresholds", "assess", "excess", "machine_memory", "memory_limit", "parse_bytes"]
+from hetsched.core.quantities import read_bytes
+
+__all__ = ["MemoryState", "Thresholds", "assess", "excess", "machine_memory", "memory_limit"]
 
 MemoryState: TypeAlias = Literal["running", "paused", "terminate"]
-
-_STEPS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_SIZE = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([kmgtp]?)(i?)(b?)\s*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def memory_limit(value: str | float | None, nworkers: int = 1, machine: int | No
             raise ValueError(f"memory limit {value!r}: a part of the machine's memory is between 0% and 100%")
         return math.ceil(total * percent / 100)
     if text[-1:].isalpha():
-        return min(parse_bytes(text), total)
+        return min(read_bytes(text), total)
     number = _number(text, value)
     return min(math.ceil(number * total if number <= 1 else number), total)
 
@@ -108,20 +106,6 @@ def _number(text: str, value: object) -> float:
             f'memory limit {value!r}: write "auto", a size as "4GB", a part as "50%" or 0.5, or 0 for none'
         )
     return number
-
-
-def parse_bytes(text: str) -> int:
-    """Read a size: ``"4GB"`` is 4 * 1000**3, ``"4GiB"`` is 4 * 1024**3, ``"4"`` and ``"4B"`` are bytes.
-
-    Raises ValueError if it is not one.
-    """
-    match = _SIZE.fullmatch(text)
-    try:
-        if match is None or (match[3] and not match[2]):
-            raise ValueError
-        return int(float(match[1]) * (1024 if match[3] else 1000) ** _STEPS[match[2].lower()])
-    except (ValueError, OverflowError):
-        raise ValueError(f'{text!r} is not a size: write it as "500MB", "4GB" or "4GiB"') from None
 
 
 def machine_memory(root: str | Path = "/") -> int:
