@@ -82,11 +82,16 @@ class CommandLine(SphinxDirective):
         """Write, per command, what it is called with and what its options are."""
         import click
 
+        from hetsched.cli.asking import explain, status
         from hetsched.cli.scheduler import scheduler
         from hetsched.cli.worker import worker
 
+        commands = {
+            "hetsched-scheduler": scheduler, "hetsched-worker": worker, "hetsched status": status,
+            "hetsched explain": explain,
+        }  # fmt: skip
         lines: list[str] = []
-        for name, command in (("hetsched-scheduler", scheduler), ("hetsched-worker", worker)):
+        for name, command in commands.items():
             context = click.Context(command, info_name=name, **command.context_settings)
             usage = " ".join(command.collect_usage_pieces(context))
             lines += [f"**`{name} {usage}`**", "", self.marked(" ".join((command.help or "").split())), ""]

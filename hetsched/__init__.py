@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from hetsched.client.holding import futures_of
     from hetsched.client.waiting import as_completed, wait
     from hetsched.computing import get
+    from hetsched.core.plugins import Plugin, TaskView, WorkerView
+    from hetsched.explaining import explain
     from hetsched.local_cluster import LocalCluster
+    from hetsched.plugins import register_plugin, unregister_plugin
     from hetsched.report import Report, TaskRow, last_report
     from hetsched.worker.inside import TaskInfo, current_task
 
 __all__ = [
-    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskInfo", "TaskRow", "annotate",
-    "as_completed", "current_task", "default_client", "errors", "futures_of", "get", "last_report", "task", "wait",
+    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Plugin", "Report", "TaskInfo", "TaskRow",
+    "TaskView", "WorkerView", "annotate", "as_completed", "current_task", "default_client", "errors", "explain",
+    "futures_of", "get", "last_report", "register_plugin", "task", "unregister_plugin", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
@@ -36,17 +40,23 @@ _HOMES = {
     "Client": "client.client",
     "Future": "client.futures",
     "LocalCluster": "local_cluster",
+    "Plugin": "core.plugins",
     "Report": "report",
     "TaskInfo": "worker.inside",
     "TaskRow": "report",
+    "TaskView": "core.plugins",
+    "WorkerView": "core.plugins",
     "annotate": "annotating",
     "as_completed": "client.waiting",
     "current_task": "worker.inside",
     "default_client": "client.client",
+    "explain": "explaining",
     "futures_of": "client.holding",
     "get": "computing",
     "last_report": "report",
+    "register_plugin": "plugins",
     "task": "annotating",
+    "unregister_plugin": "plugins",
     "wait": "client.waiting",
 }
 

@@ -25,6 +25,7 @@ from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
 from hetsched.outcome import run, shaped, values_of
+from hetsched.plugins import here
 from hetsched.report import Report, remember
 from hetsched.watch import Watch
 from hetsched.worker.current import current_batch, leave
@@ -103,7 +104,7 @@ def get(
     cases = cluster.cases()
     if cases:
         keep(cases)
-    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, cases))
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report(), cases))
     if cache is not None:
         cache.update(values)
     return shaped(keys, values)
@@ -177,7 +178,7 @@ def embedded() -> Embedded:
         with _lock:
             cluster = _cluster
             if cluster is None:
-                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof)
+                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof, here())
     return cluster
 
 

@@ -404,6 +404,8 @@ MORE = [
     {"pool": "p"},
     {"pool": ["p", "q"]},
     {"workers": "w0", "allow_other_workers": True},
+    {"replicate": 2, "job": "etl"},
+    {"replicate": "all", "pool": ["p", "q"], "nbytes": 1000, "duration": 0.001},
 ]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["SchedulerSettings", "WorkerSettings", "decode", "encode"]
 
 
 class SchedulerSettings(NamedTuple):
-    """A scheduler; ``host`` may be a whole address. Files are paths, ``idle_timeout`` is in seconds."""
+    """A scheduler; ``host`` may be a whole address. Files are paths, ``idle_timeout`` is in seconds.
+
+    ``plugins`` are named like ``module:Class``; ``client_plugins`` says whether clients may name more.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -22,6 +25,8 @@ class SchedulerSettings(NamedTuple):
     policy: str = "earliest_finish"
     record: str | None = None
     idle_timeout: float | None = None
+    plugins: Sequence[str] = ()
+    client_plugins: bool = False
 
 
 class WorkerSettings(NamedTuple):

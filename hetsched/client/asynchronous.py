@@ -109,6 +109,10 @@ class AsyncClient(Submitting[AsyncFuture]):
         """See :meth:`hetsched.Client.gpu_report`."""
         return await calls.gpu_report(self.session)
 
-    async def explain(self, future: AsyncFuture) -> dict[str, Any]:
+    async def explain(self, task: AsyncFuture | Key) -> dict[str, Any]:
         """See :meth:`hetsched.Client.explain`."""
-        return await calls.explain(self.session, future)
+        return await calls.explain(self.session, task)
+
+    async def register_plugin(self, name: str) -> str:
+        """See :meth:`hetsched.Client.register_plugin`."""
+        return await calls.register_plugin(self.session, name)

@@ -189,9 +189,24 @@ class Client(Submitting[Future]):
         """Tell what the scheduler thinks of the kinds of tasks that may be for the GPU, and how they were placed."""
         return self._loop.run(calls.gpu_report, self.session)
 
-    def explain(self, future: Future) -> dict[str, Any]:
-        """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``."""
-        return self._loop.run(calls.explain, self.session, future)
+    def explain(self, task: Future | Key) -> dict[str, Any]:
+        """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``.
+
+        ``restrictions`` says for each demand of the task how many of how many workers meet it, ``workers`` who could
+        run it, ``evidence`` why it is for its executor. A task is named by its Future, or by its key: of several with
+        that key the newest is told of, those of this Client before those of others. Raises KeyError where the scheduler
+        knows of none (any more).
+        """
+        return self._loop.run(calls.explain, self.session, task)
+
+    def register_plugin(self, name: str) -> str:
+        """Have the scheduler load a plugin, ``"module:Class"``; returns what it is called in ``scheduler_info()``.
+
+        The scheduler imports the module, so it has to be installed there; nothing is sent but the name. Raises
+        ProtocolError where that fails, and where the scheduler was not started with ``--client-plugins``
+        (a :class:`LocalCluster` is).
+        """
+        return self._loop.run(calls.register_plugin, self.session, name)
 
 
 def default_client() -> Client:

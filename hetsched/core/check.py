@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .state import Phase, State, TaskState, WorkerState
 
 __all__ = ["check"]
@@ -69,20 +71,22 @@ def _check_task(state: State, ts: TaskState) -> None:
 
 
 def _check_place(state: State, ts: TaskState) -> None:
-    base = ts.needs.base or ts.needs
-    assert ts.needs is base or ts.needs is base.twin, f"{ts!r} has other demands than its own"
+    whole = ts.needs.whole or ts.needs
+    base = whole.base or whole
+    assert whole is base or whole is base.twin, f"{ts!r} has other demands than its own"
     if not base.free or ts.phase not in (Phase.WAITING, Phase.READY):
         return
     usable = any(base.on_gpu().may_meet(name, w.capacity) for name, w in state.workers.items())
     if ts.prefix.gpu and usable:
-        assert ts.needs is base.twin, f"{ts!r} is a GPU task and does not demand a GPU; story: {ts.tell_story()}"
+        assert whole is base.twin, f"{ts!r} is a GPU task and does not demand a GPU; story: {ts.tell_story()}"
     if not usable:
-        assert ts.needs is base, f"{ts!r} demands a GPU, and no worker has one; story: {ts.tell_story()}"
+        assert whole is base, f"{ts!r} demands a GPU, and no worker has one; story: {ts.tell_story()}"
 
 
 def _check_users(ts: TaskState, wanted: bool) -> None:
     if ts.phase in (Phase.MEMORY, Phase.RELEASED):
         assert (ts.users > 0) == (ts.phase is Phase.MEMORY), f"{ts!r} has {ts.users} users; {ts.tell_story()}"
+    assert not ts.expected or ts.phase is Phase.ASSIGNED, f"{ts!r} is expected of nobody"
     if ts.forgets:
         assert not ts.graph.open, f"{ts!r} forgets while more readers may come"
         assert not wanted and all(d.phase not in (Phase.WAITING, Phase.READY) for d in ts.dependents), f"{ts!r} forgets"
@@ -90,16 +94,25 @@ def _check_users(ts: TaskState, wanted: bool) -> None:
 
 def _check_worker(state: State, worker: WorkerState) -> None:
     assigned = dict.fromkeys(worker.assigned, 0)
-    nbytes = held = 0
+    nbytes = held = coming = claims = 0
+    claimed: dict[str, float] = {}
     for ts in state.tasks.values():
         if ts.processing_on is worker:
             assigned[ts.executor] += 1
+            coming += ts.expected
+            claims += bool(ts.needs.resources)
+            for name, amount in ts.needs.resources:
+                claimed[name] = claimed.get(name, 0.0) + amount
         if worker in ts.who_has:
             nbytes += ts.nbytes
             held += 1
     assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
     assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
     _check_copies(state, worker)
+    assert (worker.coming, worker.claims) == (coming, claims), f"{worker!r}: {worker.coming} bytes to come"
+    for name in {**claimed, **worker.claimed}:
+        near = math.isclose(worker.claimed.get(name, 0.0), claimed.get(name, 0.0), abs_tol=1e-6)
+        assert near, f"{worker!r} is said to be asked for {worker.claimed} and is for {claimed}"
     if not any(assigned.values()):
         assert worker.occupancy == 0.0
 

@@ -6,10 +6,11 @@ from heapq import heappop, heappush
 from typing import Final
 
 from .commands import RunTask, RunTasks
-from .costs import duration_of, mostly_elsewhere
+from .costs import duration_of, mostly_elsewhere, nbytes_of
 from .holding import Holding
 from .needs import Needs
 from .placement import Policy
+from .shares import claim, has_room
 from .state import Graph, Phase, State, TaskState, WorkerState
 
 __all__ = ["Dispatcher"]
@@ -48,11 +49,42 @@ class Dispatcher:
 
     def _push(self, tasks: list[TaskState]) -> None:
         ready = self._state.ready
+        steering = self._state.steering
+        if steering is not None and steering.narrows and steering.again:
+            for ts in tasks:
+                ts.needs = steering.narrow(ts)
         for ts in tasks:
             heap = ready.get(ts.needs)
             if heap is None:
                 heap = ready[ts.needs] = []
             heappush(heap, (ts.rank, ts.id))
+
+    def reconsider(self) -> None:
+        """Ask plugins again about tasks that wait for a worker."""
+        steering = self._state.steering
+        if steering is None or not steering.narrows or not steering.again:
+            return
+        tasks = self._state.tasks
+        ready = self._state.ready
+        waiting = {task: None for heap in ready.values() for _, task in heap}
+        for task in sorted(waiting):
+            ts = tasks.get(task)
+            if ts is not None and ts.phase is _READY:
+                needs = steering.narrow(ts)
+                if needs is not ts.needs:
+                    ts.needs = needs
+                    heappush(ready.setdefault(needs, []), (ts.rank, ts.id))
+
+    def _all_may_run_on(self, worker: WorkerState, graph: Graph) -> bool:
+        """Ask plugins whether a worker may have all of a graph."""
+        steering = self._state.steering
+        if steering is not None and steering.narrows:
+            for ts in graph.tasks:
+                if steering.again:
+                    ts.needs = steering.narrow(ts)
+                if not ts.needs.met_by(worker.id, worker.capacity):
+                    return False
+        return True
 
     def take_whole(self, graph: Graph, now: float) -> bool:
         """Assign a new graph at once, where there is one worker and it wants all there is."""
@@ -65,11 +97,15 @@ class Dispatcher:
         executors = worker.capacity.executors
         if not all(needs.met_by(worker.id, worker.capacity) for needs in graph.needs):
             return False
+        if not self._all_may_run_on(worker, graph):
+            return False
         assigned = dict.fromkeys(executors, 0)
         for ts in graph.tasks:
             ts.processing_on = worker
             ts.unplaced = 0
             assigned[ts.needs.executor] += 1
+            if ts.needs.resources:
+                claim(worker, ts.needs, 1)
         for executor, count in assigned.items():
             worker.assigned[executor] += count
         self._state.move(graph.tasks, _ASSIGNED, worker.id, now)
@@ -91,7 +127,7 @@ class Dispatcher:
                 continue
             self.assign(ts, worker, now)
             for needs, others in open_to.items():
-                if worker in others and worker.room_for(needs.executor) <= 0:
+                if worker in others and not has_room(worker, needs):
                     others.remove(worker)
 
     def _next(self, open_to: dict[Needs, list[WorkerState]]) -> TaskState | None:
@@ -113,7 +149,7 @@ class Dispatcher:
                 open_to[needs] = [
                     w
                     for w in self._state.workers.values()
-                    if w.room_for(needs.executor) > 0 and needs.met_by(w.id, w.capacity)
+                    if has_room(w, needs) and needs.met_by(w.id, w.capacity)
                 ]
             if open_to[needs] and (best is None or heap[0] < best[0]):
                 best = heap
@@ -132,6 +168,10 @@ class Dispatcher:
             ts.processing_on = worker
             ts.estimate = duration_of(ts)
             worker.occupancy += ts.estimate
+            ts.expected = int(nbytes_of(ts))
+            worker.coming += ts.expected
+            if ts.needs.resources:
+                claim(worker, ts.needs, 1)
             self._state.move([ts], _ASSIGNED, worker.id, now)
             batch.append(ts)
             for d in ts.dependents:
@@ -140,13 +180,20 @@ class Dispatcher:
                     stack.append(d)
 
     def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
-        return (
-            ts.phase is _WAITING
-            and worker.room_for(ts.needs.executor) > 0
-            and all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
-            and ts.needs.met_by(worker.id, worker.capacity)
-            and not (self._patient and mostly_elsewhere(ts, worker))
-        )
+        if (
+            ts.phase is not _WAITING
+            or not has_room(worker, ts.needs)
+            or not all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
+            or (self._patient and mostly_elsewhere(ts, worker))
+        ):
+            return False
+        steering = self._state.steering
+        if steering is not None and steering.narrows and steering.again:
+            ts.needs = steering.narrow(ts)
+        needs = ts.needs
+        if needs.others and needs.workers is not None and worker.id not in needs.workers:
+            return False  # it may, but it is wished elsewhere, and whoever has room there is known when it is ready
+        return needs.met_by(worker.id, worker.capacity)
 
     def flush(self) -> list[RunTasks]:
         """Return what was assigned since the last flush, one order per worker."""
@@ -161,7 +208,7 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     needs = ts.needs
     res = needs.resources
     uses = 0
-    if ts.dependents and not ts.wanted and not ts.graph.open:
+    if ts.dependents and not ts.wanted and not ts.graph.open and needs.copies <= 1:
         for d in ts.dependents:
             if d.processing_on is not worker:
                 break

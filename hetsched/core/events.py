@@ -10,6 +10,7 @@ from .makers import Maker
 from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
+    "AskedAgain",
     "CapacityChanged",
     "ClientEvent",
     "ClientLeft",
@@ -197,6 +198,10 @@ class TimePassed(NamedTuple):
     """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
 
 
+class AskedAgain(NamedTuple):
+    """It is time to ask plugins once more about tasks that wait: their opinions may change by themselves."""
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -215,4 +220,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain

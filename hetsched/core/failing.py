@@ -88,7 +88,7 @@ class Failing:
         for ts in tasks:
             if ts.losses > allowed and ts.phase in LIVE:
                 error = WorkerLostError(
-                    f"{ts.losses} workers were lost while they may have been running the task {ts.key!r}; "
+                    f"{ts.losses} workers were lost while they may have been running the task {ts.title}; "
                     f"its story: {ts.tell_story()}"
                 )
                 self._fail([ts], error, worker, now)
@@ -106,7 +106,7 @@ class Failing:
             stranded = [ts for ts in tasks if ts.phase is _READY]
             if stranded and not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
                 error = NoWorkerError(
-                    f"no worker can run the task {stranded[0].key!r}, and none came within {event.seconds:g} s: "
+                    f"no worker can run the task {stranded[0].title}, and none came within {event.seconds:g} s: "
                     f"{needs.why_nobody(workers)}"
                 )
                 unread |= self._fail(stranded, error, None, now, "no worker came that could run it")

@@ -14,11 +14,12 @@ from typing import Final
 from .events import GraphExtended, GraphSubmitted, TasksFinished, TasksReturned
 from .evidence import Evidence
 from .gpu import Run
-from .kinds import case_of, is_near, judge, place_of
+from .kinds import case_of, is_near, is_open, judge, place_of
 from .needs import Needs
 from .outbox import Outbox
 from .recovery import unassign
 from .results import Collected
+from .shares import claim
 from .state import LIVE, Phase, State, TaskState, WorkerState
 from .types import TaskId
 
@@ -65,8 +66,8 @@ class Flips:
 
     def may_retry(self, ts: TaskState) -> bool:
         """Tell whether a task that failed with an error of a device is worth a try on a GPU lane."""
-        needs = ts.needs
-        return needs.free and self._state.on_gpu(needs) is not needs
+        whole = ts.needs.whole or ts.needs
+        return whole.free and self._state.on_gpu(whole) is not whole
 
     def failed(self, tasks: Iterable[tuple[TaskState, str]], now: float) -> None:
         """Have these, which failed on a CPU with an error of a device, run once more, on a GPU lane."""
@@ -78,8 +79,9 @@ class Flips:
         cause = "an error of a device: once more, on a GPU lane"
         unassign(self._state, again, cause, now)
         for ts in again:
-            if ts.needs.free:
-                self._change(ts, self._state.on_gpu(ts.needs))
+            whole = ts.needs.whole or ts.needs
+            if whole.free:
+                self._change(ts, self._state.on_gpu(whole))
         self._replan(cause, now)
 
     def returned(self, event: TasksReturned, now: float) -> None:
@@ -127,7 +129,7 @@ class Flips:
         moved: list[TaskState] = []
         orders: dict[WorkerState, list[tuple[TaskId, str]]] = {}
         for ts in tasks:
-            if ts.phase not in LIVE or not (ts.needs.free or ts.needs.base is not None):
+            if ts.phase not in LIVE or not is_open(ts):
                 continue
             needs = place_of(self._state, ts)
             if needs is ts.needs:
@@ -147,9 +149,15 @@ class Flips:
         if worker is not None:
             worker.assigned[ts.needs.executor] -= 1
             worker.assigned[needs.executor] += 1
+            for demands, count in ((ts.needs, -1), (needs, 1)):
+                if demands.resources:
+                    claim(worker, demands, count)
         ts.needs = needs
         ts.graph.needs.setdefault(needs, ts)
         if ts.phase is _READY:
+            steering = self._state.steering
+            if steering is not None and steering.narrows and steering.again:
+                ts.needs = needs = steering.narrow(ts)
             heappush(self._state.ready.setdefault(needs, []), (ts.rank, ts.id))
 
     def _write(self, moved: list[TaskState], cause: str, now: float) -> None:

@@ -12,7 +12,7 @@ from .makers import Maker
 from .needs import Needs
 from .state import Graph, Phase, State, TaskPrefix, TaskState
 
-__all__ = ["MOST_KINDS", "case_of", "is_near", "judge", "kind_of", "place_of", "take_makers"]
+__all__ = ["MOST_KINDS", "case_of", "is_near", "is_open", "judge", "kind_of", "place_of", "take_makers"]
 
 MOST_KINDS = 32
 """So many functions that share a prefix are told apart; further ones count as the first."""
@@ -72,10 +72,16 @@ def is_near(ts: TaskState) -> bool:
 
 def place_of(state: State, ts: TaskState) -> Needs:
     """What the task demands, by what is known now of it and its kind; a person's word stands above that."""
-    needs = ts.needs.base or ts.needs
-    if not needs.free or not (ts.prefix.gpu or is_near(ts)):
-        return needs
-    return state.on_gpu(needs)
+    whole = ts.needs.whole or ts.needs
+    base = whole.base or whole
+    found = state.on_gpu(base) if base.free and (ts.prefix.gpu or is_near(ts)) else base
+    return ts.needs if found is whole else found
+
+
+def is_open(ts: TaskState) -> bool:
+    """Tell whether no person has said if the task is for the GPU."""
+    whole = ts.needs.whole or ts.needs
+    return (whole.base or whole).free
 
 
 def case_of(state: State, kind: TaskPrefix, uncounted: int = 0) -> Case:

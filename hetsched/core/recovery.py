@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .kinds import place_of
+from .shares import claim
 from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 
 __all__ = ["Replan", "forget_holders", "leave_worker", "replan", "unassign"]
@@ -52,12 +53,7 @@ def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerSta
 def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> None:
     """Put assigned tasks back to WAITING; their counts are for :func:`replan` to mend."""
     for ts in tasks:
-        worker = ts.processing_on
-        assert worker is not None
-        worker.assigned[ts.needs.executor] -= 1
-        worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
-        ts.processing_on = None
-        ts.estimate = 0.0
+        leave_worker(ts)
         ts.attempt += 1
         ts.forgets = False
         for d in ts.dependencies:
@@ -188,5 +184,9 @@ def leave_worker(ts: TaskState) -> None:
     assert worker is not None
     worker.assigned[ts.needs.executor] -= 1
     worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
+    worker.coming -= ts.expected
+    if ts.needs.resources:
+        claim(worker, ts.needs, -1)
     ts.processing_on = None
     ts.estimate = 0.0
+    ts.expected = 0

@@ -12,6 +12,7 @@ from .clients import Clients
 from .commands import Command, KeysReady
 from .dispatch import Dispatcher
 from .events import (
+    AskedAgain,
     CapacityChanged,
     ClientLeft,
     Event,
@@ -34,9 +35,12 @@ from .events import (
 )
 from .failing import Failing
 from .flips import Flips
+from .jobs import Jobs
 from .outbox import Outbox
 from .placement import Policy, make_policy
+from .plugins import Plugins
 from .recovery import forget_holders, replan, unassign
+from .replicas import Replicas
 from .results import collect
 from .retiring import Retiring
 from .state import Graph, Phase, State, TaskState
@@ -46,6 +50,7 @@ __all__ = ["Options", "Scheduler"]
 
 _WAITING: Final = Phase.WAITING
 _MEMORY: Final = Phase.MEMORY
+_OTHER_WORKERS: Final = (CapacityChanged, WorkerJoined, WorkerLost, WorkerRetiring)
 
 
 class Options(NamedTuple):
@@ -59,7 +64,12 @@ class Options(NamedTuple):
 class Scheduler:
     """A pure function of its events: no clock, no sockets, no threads; ``now`` is handed in (seconds)."""
 
-    def __init__(self, policy: Policy | str = "earliest_finish", options: Options | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy | str = "earliest_finish",
+        options: Options | None = None,
+        plugins: Plugins | None = None,
+    ) -> None:
         self.options = options or Options()
         self.state = State()
         chosen = make_policy(policy, self.options.seed) if isinstance(policy, str) else policy
@@ -70,6 +80,10 @@ class Scheduler:
         self._flips = Flips(self.state, self._outbox, self._replan)
         self._retiring = Retiring(self.state, self._outbox)
         self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients, self._flips)
+        self._replicas = Replicas(self.state, self._outbox)
+        self.jobs = Jobs()
+        self.plugins = Plugins() if plugins is None else plugins
+        self.plugins.steer(self.state, again=waits)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done.
@@ -114,14 +128,21 @@ class Scheduler:
                 self._clients.gone(event.client, now)
             case TasksStranded():
                 self._failing.stranded(event, now)
+            case AskedAgain():
+                self._ask_plugins()
             case TimePassed():
                 pass
             case _:
                 assert_never(event)
+        if isinstance(event, _OTHER_WORKERS):
+            self._replicas.review()
+            self._ask_plugins()
         if self.state.flipped:
             self._flips.carry_out(now)
         if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
+        if self.state.steering is not None:
+            self.state.steering.tell()
         return self._flush()
 
     @property
@@ -131,6 +152,12 @@ class Scheduler:
         None: not at all. It may change with every event.
         """
         return self._dispatch.due
+
+    def _ask_plugins(self) -> None:
+        """Tell plugins of other workers, if there are, and ask them again about tasks that wait for one."""
+        if self.state.steering is not None:
+            self.state.steering.changed(self.state.capacities())
+            self._dispatch.reconsider()
 
     def _flush(self) -> list[Command]:
         out = self._outbox.orders()
@@ -156,6 +183,9 @@ class Scheduler:
         if got.wanted:
             self._announce(got.wanted)
         self._retiring.made(worker, [outcome[0] for outcome in event.outcomes] if worker.copying is not None else ())
+        if got.noted:
+            self.jobs.ran(got.noted, now)
+            self._replicas.made([ts for ts, _ in got.noted])
         if got.untrue:
             self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)
@@ -239,6 +269,7 @@ class Scheduler:
         worker = self.state.workers.get(name)
         if worker is None:
             return
+        self._replicas.came(worker, replicas)
         for task in replicas:
             ts = self.state.tasks.get(task)
             if ts is not None and ts.processing_on is worker:

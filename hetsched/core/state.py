@@ -11,6 +11,7 @@ from .gpu import Case
 from .makers import Maker
 from .needs import Needs
 from .remembered import Remembered
+from .steering import Steering
 from .stories import Stories
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
@@ -90,7 +91,9 @@ class TaskPrefix:
 class WorkerState:
     """A worker as the scheduler sees it."""
 
-    __slots__ = ("alone", "assigned", "capacity", "copying", "held", "id", "nbytes", "occupancy")
+    __slots__ = (
+        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "nbytes", "occupancy",
+    )  # fmt: skip
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
         self.id = id
@@ -102,6 +105,12 @@ class WorkerState:
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
+        self.claims = 0
+        """How many of the tasks it was told to run demand resources."""
+        self.claimed: dict[str, float] = {}
+        """What those demand together; empty if there are none."""
+        self.coming = 0
+        """Bytes that the results of the tasks it was told to run are expected to have."""
         self.copying: dict[TaskId, WorkerState | None] | None = None
         """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
@@ -137,9 +146,9 @@ class TaskState:
     """A task as the scheduler sees it."""
 
     __slots__ = (
-        "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
-        "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced", "users",
-        "waiting_on", "waits_until", "wanted", "who_has",
+        "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "expected", "forgets", "graph", "id",
+        "losses", "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced",
+        "users", "waiting_on", "waits_until", "wanted", "who_has",
     )  # fmt: skip
 
     def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
@@ -166,6 +175,8 @@ class TaskState:
         self.nbytes = 0
         self.cuda_nbytes = 0
         self.estimate = 0.0
+        self.expected = 0
+        """Bytes its result is expected to have, as long as a worker is to make it."""
         self.retries_left = needs.retries
         self.losses = 0
         self.waits_until = 0.0
@@ -197,6 +208,12 @@ class TaskState:
         """Where it was built, if that was recorded."""
         value = self.annotations.get("provenance")
         return value if isinstance(value, str) else None
+
+    @property
+    def title(self) -> str:
+        """Its key, and where it was built, for messages to people."""
+        built = self.provenance
+        return f"{self.key!r} (built at {built})" if built else repr(self.key)
 
     def __repr__(self) -> str:
         return f"<TaskState {self.key!r} {self.phase.name}>"
@@ -268,8 +285,8 @@ class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
     __slots__ = (
-        "flipped", "graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "suspects", "tasks", "twins",
-        "undemanding", "workers",
+        "flipped", "graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "steering", "suspects", "tasks",
+        "twins", "undemanding", "workers",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -287,6 +304,8 @@ class State:
         self.held: dict[tuple[WorkerState, str], list[tuple[int, TaskId, float]]] = {}
         """Per worker and executor a heap of ``(rank, id, expected seconds)``: READY tasks that wait for it alone."""
         self.next_id: TaskId = 0
+        self.steering: Steering | None = None
+        """The plugins, if there are any."""
         self.suspects = False
         """There is evidence on some kind of task, or was a result on a device: GPU tasks are being looked for."""
         self.flipped: dict[TaskPrefix, None] = {}
@@ -314,6 +333,8 @@ class State:
                 moved = []
                 graph.log.append((now, phase, cause, moved))
             moved.append(ts)
+        if self.steering is not None and tasks:
+            self.steering.moved(tasks, phase.name, cause, now)
 
     def on_gpu(self, needs: Needs) -> Needs:
         """What a task with these demands has as a GPU task: the same where no worker it may run on has a GPU lane."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .evidence import SAID
 from .gpu import GPU, Case, Lesson
-from .kinds import is_near, place_of
+from .kinds import is_near, is_open, place_of
 from .state import State, TaskState
 
 __all__ = ["GpuRow", "cases_of", "lessons", "rows", "tell", "verdict_on", "write"]
@@ -70,7 +70,7 @@ def verdict_on(state: State, ts: TaskState) -> dict[str, Any]:
     needs = ts.needs
     case = ts.prefix.case
     evidence = [list(note) for note in case.evidence()] if case is not None else []
-    if not (needs.free or needs.base is not None):
+    if not is_open(ts):
         said = f"a person has said so: executor {needs.executor!r}"
         return {"verdict": "gpu" if needs.executor == "gpu" else "cpu", "because": said,
                 "evidence": [[SAID, 1.0, said, 1], *evidence]}  # fmt: skip
@@ -92,9 +92,7 @@ def tell(found: dict[str, Any]) -> list[str]:
     """The same in lines of text; none where there is nothing to tell."""
     if not found["evidence"] and found["verdict"] == "unknown":
         return []
-    lines = [f"  GPU task? {found['verdict']}: {found['because']}"]
-    lines += [f"    {kind} {weight:+.2f} x{count}: {detail}" for kind, weight, detail, count in found["evidence"][:5]]
-    return lines
+    return [f"  GPU task? {found['verdict']}: {found['because']}"]
 
 
 def write(table: Sequence[GpuRow]) -> str:

@@ -55,8 +55,8 @@ class Frame:
     """One code object under way."""
 
     __slots__ = (
-        "at", "code", "depth", "found", "globals", "heads", "hit", "joins", "keywords", "live", "loops", "names",
-        "next", "raw", "reading", "returned", "returns", "slots", "stack", "stored",
+        "at", "code", "decided", "depth", "found", "globals", "heads", "hit", "joins", "keywords", "live", "loops",
+        "names", "next", "raw", "reading", "returned", "returns", "slots", "stack", "stored",
     )  # fmt: skip
 
     def __init__(self, reading: Any, code: CodeType, wide: Looks, slots: dict[str, Value], depth: int) -> None:
@@ -73,10 +73,11 @@ class Frame:
         self.stack: list[Value] = []
         self.stored: dict[str, Value] = {}  # by modules and classes
         self.hit = False
+        self.decided = False  # whether some condition was about devices, and both ways lead on
         self.found: list[Evidence] = []
         self.live = True
         self.joins: dict[int, _State] = {}
-        self.loops: dict[int, int] = {}
+        self.loops: dict[int, tuple[int, int]] = {}  # by head: where it ends, and how much was found before it
         self.keywords: tuple[str, ...] = ()
         self.raw = code.co_code
         self.at = self.next = 0
@@ -154,8 +155,8 @@ class Frame:
         """Note that a way leads from here to an instruction further on."""
         if target <= self.at:
             return
-        state = _State(self.stack[:], self.slots[:], hit)
         other = self.joins.get(target)
+        state = _State(self.stack[:], self.slots[:], hit)
         if other is not None:
             stack = state.stack
             if len(stack) == len(other.stack):
@@ -163,6 +164,20 @@ class Frame:
             slots = [a if a is b else either(a, b) for a, b in zip(state.slots, other.slots, strict=True)]
             state = _State(stack, slots, hit and other.hit)
         self.joins[target] = state
+
+    def loops_to(self, head: int) -> None:
+        """Note that a way leads back to a loop's head: the loop may end now.
+
+        What some turn of the loop does, the loop is taken to do, unless what an item lives on decides about it.
+        """
+        if head not in self.loops:
+            if self.hit and not self.decided:  # `while True`, which is left from its middle in a later turn
+                self.joins.update((at, way._replace(hit=True)) for at, way in self.joins.items() if at > self.at)
+            return
+        end, before = self.loops[head]
+        self.goes(end, self.hit)
+        if not self.decided and end in self.joins and any(e.weight >= STRONG for e in self.found[before:]):
+            self.joins[end] = self.joins[end]._replace(hit=True)
 
     def gives(self, value: Value) -> None:
         """Note that a way ends here, and what it returns."""

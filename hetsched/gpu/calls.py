@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
@@ -94,8 +95,9 @@ def _by_class(f: Frame, owner: Instance, name: str) -> Value:
     except KeyError:
         made = f.reading.made_by_init(f, owner).get(name)
         return Attr(owner, name) if made is None else made
-    if isinstance(found, property) and type(found.fget) is FunctionType:
-        return f.reading.follow(f, Known(found.fget, free=True), [owner], {})
+    getter = getattr(found, "fget", None) if isinstance(found, property) else getattr(found, "func", None)
+    if isinstance(found, property | functools.cached_property) and type(getter) is FunctionType:
+        return f.reading.follow(f, Known(getter, free=True), [owner], {})
     if callable(found) or isinstance(found, staticmethod | classmethod):
         return Attr(owner, name)
     if hasattr(type(found), "__get__"):
@@ -164,7 +166,7 @@ def _instance(f: Frame, callee: Instance, args: list[Value], named: dict[str, Va
 
 
 def _many(f: Frame, callee: Many, args: list[Value], named: dict[str, Value]) -> Value:
-    return _any_of(f, callee.values, args, named)
+    return _any_of(f, callee, args, named)
 
 
 def class_has(kind: type, name: str) -> bool:
@@ -176,18 +178,19 @@ def class_has(kind: type, name: str) -> bool:
     return True
 
 
-def _any_of(f: Frame, callees: Sequence[Value], args: list[Value], named: dict[str, Value]) -> Value:
+def _any_of(f: Frame, callees: Many, args: list[Value], named: dict[str, Value]) -> Value:
     """A call of one of several: a hit where all of them are."""
     before, start = f.hit, len(f.found)
     hits, given = [], None
-    for one in callees:
+    for one in callees.values:
         f.hit = False
         got = call(f, one, args, named)
         given = got if given is None else either(given, got)
         hits.append(f.hit)
-    if not all(hits):
+    hit = any(hits) if callees.in_turn else all(hits)
+    if not hit:
         f.found[start:] = weakened(f.found[start:])
-    f.hit = before or all(hits)
+    f.hit = before or hit
     return given
 
 
@@ -207,7 +210,7 @@ def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_t
         elif kind is Items:
             hand_on(f, value.values[:16], {}, calls_them)
         elif kind is Many:
-            _any_of(f, value.values, [], {}) if any(type(v) in (Name, Inner) for v in value.values) else None
+            _any_of(f, value, [], {}) if any(type(v) in (Name, Inner) for v in value.values) else None
 
 
 def _handed(f: Frame, value: Name) -> None:
@@ -287,9 +290,6 @@ def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value])
     if special is not None:
         return special(f, args, named)
     if type(obj) is FunctionType:
-        if not f.reading.follows(f, callee):
-            hand_on(f, args, named)
-            return UNKNOWN
         for value in [*args, *named.values()]:
             if type(value) is Name:
                 _handed(f, value)

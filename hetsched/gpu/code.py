@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import operator
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, Final
 
@@ -23,14 +23,16 @@ from .libraries import ROOTS, root_of
 from .pickles import read_pickle
 from .reading import DEPTH, Reading
 from .resolve import is_own, value_of
-from .values import UNKNOWN, Attr, Instance, Known, Name, Value
+from .values import UNKNOWN, Attr, Instance, Known, Made, Value
 
 __all__ = ["evidence_in_pickle", "evidence_of", "evidence_of_call", "forget"]
 
 _MOST_KNOWN: Final = 10_000
 _MOST_EVIDENCE: Final = 8
 _MOST_STEPS: Final = 200
-_seen: dict[int, tuple[Callable[[], object], tuple[Evidence, ...]]] = {}
+_seen: dict[int, tuple[Evidence, ...]] = {}
+"""By the number of a function that is alive: as one ends, so does its entry, before another can have its number."""
+_alive: dict[int, object] = {}
 _by_code: dict[int, tuple[CodeType, int, tuple[Evidence, ...]]] = {}
 
 
@@ -42,10 +44,10 @@ def evidence_of(func: object, depth: int = DEPTH) -> tuple[Evidence, ...]:
     until it is forgotten (:func:`forget`), whatever becomes of the globals it reads. Never raises, and imports
     nothing.
     """
-    known = _seen.get(id(func))
-    if known is not None and known[0]() is func:
-        return known[1]
-    return _inspect(func, depth)
+    try:
+        return _seen[id(func)]
+    except KeyError:
+        return _inspect(func, depth)
 
 
 def evidence_of_call(
@@ -80,6 +82,7 @@ def evidence_in_pickle(data: bytes) -> tuple[Evidence, ...]:
 def forget() -> None:
     """Forget what was seen, for when modules have changed."""
     _seen.clear()
+    _alive.clear()
     _by_code.clear()
 
 
@@ -112,11 +115,20 @@ def _inspect(func: object, depth: int) -> tuple[Evidence, ...]:
 def _remember(func: object, found: tuple[Evidence, ...]) -> None:
     if len(_seen) > _MOST_KNOWN:
         _seen.clear()
+        _alive.clear()
+    number = id(func)
     if type(func) is FunctionType:
-        number = id(func)
-        _seen[number] = (weakref.ref(func, lambda _: _seen.pop(number, None)), found)
+        _alive[number] = weakref.ref(func, functools.partial(_ended, number))
     elif type(func) is BuiltinFunctionType or isinstance(func, type):
-        _seen[id(func)] = (lambda: func, found)
+        _alive[number] = func
+    else:
+        return
+    _seen[number] = found
+
+
+def _ended(number: int, _: object) -> None:
+    _seen.pop(number, None)
+    _alive.pop(number, None)
 
 
 def _sorted(found: Iterable[Evidence]) -> tuple[Evidence, ...]:
@@ -143,12 +155,13 @@ def _look(f: Frame, func: Any, args: list[Value], named: dict[str, Value], steps
     elif kind is operator.methodcaller:
         name, *given = func.__reduce__()[1]
         calls.call(f, Attr(UNKNOWN, name), [value_of(a) for a in given], {})
-    elif not _look_at_steps(f, func, args, named, steps):
+    elif root_of(str(kind.__module__)) in ROOTS or not _look_at_steps(f, func, args, named, steps):
         value = value_of(func, free=True)
         if type(value) is Known and isinstance(func, type):
             value = Known(func, free=True)
-        if not (type(value) is Name and value.absent):
-            calls.call(f, value, args, named)
+        if type(value) is Made and value.device:
+            f.say(0.9, value.device)
+        calls.call(f, value, args, named)
 
 
 def _look_at_function(f: Frame, func: FunctionType, args: list[Value], named: dict[str, Value], steps: int) -> None:
@@ -188,8 +201,8 @@ def _look_at_steps(f: Frame, func: Any, args: list[Value], named: dict[str, Valu
         parts = [inside] if inside is not None else [getattr(func, "first", None), *getattr(func, "funcs", ())]
     elif home == "dask" and hasattr(func, "func"):
         parts = [functools.partial(func.func, *_plain(func.args), **dict(getattr(func, "kwargs", None) or {}))]
-    elif home == "numpy":
-        parts = [getattr(func, "pyfunc", None)]
+    elif home == "numpy" and hasattr(func, "pyfunc"):
+        parts = [func.pyfunc]
     elif hasattr(kind, "__wrapped__") or "__wrapped__" in getattr(func, "__dict__", ()):
         parts = [func.__wrapped__]
     elif isinstance(func, list | tuple) and len(func) <= steps:

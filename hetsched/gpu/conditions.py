@@ -27,7 +27,13 @@ def strict() -> Test:
 def names_device(text: str) -> bool:
     """Tell whether a text is a device's name, as "cuda:0"."""
     low = text.lower()
-    return low.startswith(("cuda", "gpu", "/gpu", "/device:gpu")) or low in ("hip", "rocm", "mps", "xpu", "nccl")
+    return low.startswith(("cuda", "gpu", "/gpu", "/device:gpu", "torch.cuda.")) or low in (
+        "hip",
+        "rocm",
+        "mps",
+        "xpu",
+        "nccl",
+    )
 
 
 def opposite(value: Value) -> Value:
@@ -136,13 +142,15 @@ def parts(f: Frame, value: Value, target: int, jumps_if: bool) -> None:
     test = _as_test(value) if type(value) is not Many else None
     if test is None:
         if f.next in _heads(f):  # a loop; taken to run
-            f.loops[f.next] = target
+            f.loops[f.next] = target, len(f.found)
         elif _ends_at_once(f.raw, f.next):
             f.goes(target, f.hit)
             f.live = False
         elif not _ends_at_once(f.raw, target):
             f.goes(target, f.hit)
         return
+    if test.true is not None and test.false is not None:
+        f.decided = True
     jump, fall = (test.true, test.false) if jumps_if else (test.false, test.true)
     if jump is not None:
         f.goes(target, f.hit or jump)
@@ -159,13 +167,14 @@ _PLAINLY: Final = frozenset(
     for name in ("LOAD_FAST", "LOAD_CONST", "BUILD_LIST", "BUILD_MAP", "LOAD_FAST_BORROW", "LOAD_SMALL_INT")
     if name in dis.opmap
 )
+_SKIPPED: Final = frozenset({dis.opmap["NOP"], dis.opmap.get("NOT_TAKEN", -1)})
 _BACK: Final = dis.opmap["JUMP_BACKWARD"]
 _BACK_IF: Final = frozenset(code for name, code in dis.opmap.items() if name.startswith("POP_JUMP_BACKWARD_IF"))
 _EXTENDED: Final = dis.opmap["EXTENDED_ARG"]
 
 
 def _ends_at_once(raw: bytes, at: int) -> bool:
-    if at < len(raw) and raw[at] == dis.opmap.get("NOT_TAKEN", -1):
+    while at < len(raw) and raw[at] in _SKIPPED:
         at += 2
     if at >= len(raw):
         return False

@@ -12,11 +12,11 @@ from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
-from .arguments import CPU, GPU, OPEN, SOME, device_said, place_of
+from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of
 from .bytecode import Frame
 from .conditions import names_device
 from .libraries import DEVICE, ROOTS, meaning, root_of, words
-from .resolve import class_attribute
+from .resolve import class_attribute, is_own
 from .values import UNKNOWN, Attr, Inner, Input, Instance, Known, Made, Name, Pairs, Test, Value
 
 __all__ = ["call_method", "loads_library"]
@@ -49,8 +49,8 @@ def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Valu
     if type(base) is Known:
         f.reading.hand_on(f, args, named)
         return _of_constant(f, base, name, args)
-    if type(base) is Pairs and name == "get" and args and type(args[0]) is Known:
-        return base.values.get(args[0].value, args[1] if len(args) > 1 else Known(None))
+    if type(base) is Pairs:
+        return _of_pairs(base, name, args, named)
     if type(base) is Made and base.device and name not in _BACK:
         return base
     special = _SPECIAL.get(name)
@@ -62,6 +62,14 @@ def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Valu
     if name in _BACK:
         return _brought_back(f, base, name, args)
     return _any_method(f, base, name, args, named)
+
+
+def _of_pairs(base: Pairs, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    if name == "update":
+        base.values.update({**(pairs_of(args[0]) if args else {}), **named})
+    elif name == "get" and args and type(args[0]) is Known:
+        return base.values.get(args[0].value, args[1] if len(args) > 1 else Known(None))
+    return UNKNOWN
 
 
 def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: dict[str, Value]) -> Value:
@@ -77,7 +85,7 @@ def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: d
         found, given = found.__func__, [Known(base.kind), *args]
     if type(found) is not FunctionType or root_of(str(found.__module__)) in ROOTS:
         return None
-    return f.reading.follow(f, Known(found, free=True), given, named)
+    return f.reading.follow(f, Known(found, free=is_own(found, f.globals.module)), given, named)
 
 
 def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value]) -> Value:

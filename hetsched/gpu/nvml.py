@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from typing import Any, Final, NamedTuple
 
-__all__ = ["Gpu", "list_gpus", "memory_of_process", "refresh"]
+__all__ = ["Gpu", "list_gpus", "memory_of_process"]
 
 _LIBRARIES: Final = ("libnvidia-ml.so.1", "nvml.dll")
 _NAME_BYTES: Final = 96
@@ -48,9 +49,14 @@ class _Refused(Exception):
     """The library answered with an error."""
 
 
-@functools.cache
 def _library() -> Any:
     """The library, set up; None where there is none, or no driver that it could speak to."""
+    return _opened(os.getpid())
+
+
+@functools.cache
+def _opened(_process: int) -> Any:
+    """Once for each process: one that was forked does not share what the library keeps open."""
     for name in _LIBRARIES:
         try:
             library = ctypes.CDLL(name)
@@ -58,11 +64,6 @@ def _library() -> Any:
             continue
         return library if library.nvmlInit_v2() == 0 else None
     return None
-
-
-def refresh() -> None:
-    """Look for the library anew at the next question: for a process that was forked, and for tests."""
-    _library.cache_clear()
 
 
 def list_gpus() -> tuple[Gpu, ...] | None:

@@ -22,6 +22,7 @@ _DEPTH: Final = 4
 _SAMPLE: Final = 100
 _MOST_ITEMS: Final = 10_000
 
+_UNSEEN: Final = len  # anything but None
 _PROTOCOLS: Final = ("__cuda_array_interface__", "__dlpack_device__")
 
 _CONTAINERS: Final = frozenset({list, tuple, set, frozenset})
@@ -170,8 +171,11 @@ def _pieces(obj: Any, way: Way, depth: int, seen: set[int]) -> Iterator[Piece]:
         return
     seen.add(id(obj))
     items = iter(way(obj))
+    get = _ways.get
     found = False
     for item in islice(items, _SAMPLE):
+        if get(type(item), _UNSEEN) is None:
+            continue
         for piece in _of_item(item, depth, seen):
             found = True
             yield piece

@@ -120,14 +120,13 @@ def _jump(f: Frame, arg: int) -> None:
 
 @handles("JUMP_BACKWARD")
 def _jump_back(f: Frame, arg: int) -> None:
-    end = f.loops.get(f.next - 2 * arg)
-    if end is not None:
-        if f.raw[f.next - 2 * arg] in _ITERATES:
-            if _VERSION < (3, 12):
-                f.pop()  # there no iterator is left where the loop ends
-            else:
-                f.stack.append(UNKNOWN)
-        f.goes(end, f.hit)
+    head = f.next - 2 * arg
+    if f.raw[head] in _ITERATES:
+        if _VERSION < (3, 12):
+            f.pop()  # there no iterator is left where the loop ends
+        else:
+            f.stack.append(UNKNOWN)
+    f.loops_to(head)
     f.live = False
 
 
@@ -135,9 +134,9 @@ def _jump_back(f: Frame, arg: int) -> None:
 def _for_iter(f: Frame, arg: int) -> None:
     items = f.stack[-1] if f.stack else UNKNOWN
     end = f.next + 2 * arg
-    f.loops[f.at] = end
+    f.loops[f.at] = end, len(f.found)
     values = calls.several(items)
-    one = values[0] if len(values) == 1 else Many(values) if 1 < len(values) <= 8 else UNKNOWN
+    one = values[0] if len(values) == 1 else Many(values, in_turn=True) if 1 < len(values) <= 8 else UNKNOWN
     f.stack.append(one)
 
 

@@ -19,7 +19,6 @@ __all__ = ["DEPTH", "Reading"]
 DEPTH: Final = 2
 """How many calls deep a person's own functions are followed, if nothing else is said."""
 _MOST_INSTRUCTIONS = 20_000
-_IMPORT_WEIGHT: Final = 0.2
 _NOTHING_TO_DO = compile("", "nothing", "exec")
 _ = on_names, on_values, on_ways  # which fill the table that frames are read by
 
@@ -56,7 +55,7 @@ class Reading:
         """Note once that a library is used at all, which says little."""
         if root not in self._mentioned:
             self._mentioned.add(root)
-            f.say(_IMPORT_WEIGHT + 0.1 * (meaning(f"{root}.x") == DEVICE), f"uses {root}")
+            f.say(0.3 if meaning(f"{root}.x") == DEVICE else 0.2, f"uses {root}")
 
     def follows(self, f: Frame, callee: Known) -> bool:
         """Whether a function would be followed from here."""
@@ -74,6 +73,7 @@ class Reading:
         else:
             func: FunctionType = callee.value
             if not self.follows(f, callee):
+                self.hand_on(f, args, named)
                 return UNKNOWN
             code, depth = func.__code__, f.depth + (not callee.free)
             wide = self._globals(func)

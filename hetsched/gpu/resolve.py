@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -20,6 +21,7 @@ _HOST_ROOTS: Final = sys.stdlib_module_names | frozenset(
     {"cloudpickle", "dask", "distributed", "fsspec", "hetsched", "hypothesis", "matplotlib", "msgpack", "networkx",
      "numpy", "pandas", "pyarrow", "pytest", "requests", "scipy", "sklearn", "toolz", "trio", "xarray", "yaml", "zarr"}
 )  # fmt: skip
+_CACHED: Final = type(functools.lru_cache(len))
 _own: dict[str, bool] = {}
 
 
@@ -152,6 +154,9 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     library = next((str(b.__module__) for b in kind.__mro__ if root_of(str(b.__module__)) in ROOTS), None)
     if library is not None:
         return _of_library(obj, kind, library, name)
+    wrapped = getattr(obj, "__wrapped__", None) if kind is _CACHED else None
+    if type(wrapped) is FunctionType:
+        return value_of(wrapped, name, free)
     for loaded in ROOTS:  # a mock in the place of a library
         if sys.modules.get(loaded) is obj:
             return Name(loaded)
@@ -171,10 +176,10 @@ def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:
         return Known(str(obj))
     if library.startswith(("jax", "jaxlib")) and "Device" in kind.__name__:
         return Known(str(obj.platform))
-    inside = getattr(obj, "py_func", None) or getattr(obj, "fn", None)
+    inside = getattr(obj, "py_func", None) or getattr(obj, "fn", None) or getattr(obj, "__wrapped__", None)
     if library.startswith(("numba.cuda", "numba_cuda", "triton", "warp")):
         return Made(what, shown)
-    if root == "numba" and type(inside) is FunctionType:
+    if root in ("numba", "jax", "jaxlib") and type(inside) is FunctionType:
         return Known(inside)
     if root in _ALWAYS or devices_of(obj):
         return Made(what, shown)

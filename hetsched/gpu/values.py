@@ -174,12 +174,13 @@ class Pairs:
 
 
 class Many:
-    """One of several values, by the way the code took."""
+    """One of several values, by the way the code took; each ``in_turn`` where a loop goes through them."""
 
-    __slots__ = ("values",)
+    __slots__ = ("in_turn", "values")
 
-    def __init__(self, values: list[Value]) -> None:
+    def __init__(self, values: list[Value], in_turn: bool = False) -> None:
         self.values = values
+        self.in_turn = in_turn
 
 
 class Test:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from hetsched.core.annotations import WHOLE_LIMIT
-from hetsched.core.explain import explain
+from hetsched.core.explain import explain, find
 from hetsched.core.state import State, TaskState
 from hetsched.core.verdicts import cases_of, rows
 from hetsched.errors import ProtocolError
@@ -14,6 +15,8 @@ from hetsched.errors import ProtocolError
 from .links import Link, WorkerLink
 
 __all__ = ["answer"]
+
+_MOST_ALIKE = 5
 
 
 def answer(
@@ -31,6 +34,12 @@ def answer(
             raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
         case "gpu", None:
             return rows(cases_of(state))
+        case "find", key:
+            found = find(state, key, client)
+            if not found:
+                why = f"it was released, or never came{_like(state, key)}"
+                raise ProtocolError(f"there is no task {key!r:.200} now: {why}")
+            return [explain(state, ts) for ts in found]
         case "phases", int(number):
             graph = state.graphs.get((client, number))
             return bytes([ts.phase for ts in graph.tasks]) if graph is not None else b""
@@ -43,6 +52,15 @@ def _tasks(state: State, client: str, number: int, positions: Sequence[Any]) -> 
     if graph is None:
         return []
     return [(p, graph.tasks[p]) for p in positions if type(p) is int and 0 <= p < len(graph.tasks)]
+
+
+def _like(state: State, key: Any) -> str:
+    """A few keys that somebody may have meant."""
+    if not isinstance(key, str) or not key:
+        return ""
+    tasks = state.tasks.values()
+    alike = list(islice((str(ts.key) for ts in tasks if key in (ts.prefix.name, str(ts.key)[: len(key)])), _MOST_ALIKE))
+    return f"; there is {', '.join(alike)}" if alike else ""
 
 
 def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:

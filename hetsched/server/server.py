@@ -29,6 +29,7 @@ from hetsched.comm.payloads import Depot
 from hetsched.comm.transports import Listener, Stream, listen
 from hetsched.comm.wire import from_client, from_worker
 from hetsched.core.events import (
+    AskedAgain,
     ClientLeft,
     Event,
     ReplicasAdded,
@@ -47,6 +48,7 @@ from hetsched.gpu.learned import Learned
 from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
 from .pickles import limit_clients, suited
+from .plugins import Door
 from .post import Post
 from .questions import answer
 from .stranded import Stranded
@@ -68,6 +70,7 @@ class Server:
         hello: Hello,
         limits: Limits = Limits(),  # noqa: B008 - immutable
         record: Callable[[float, Event], None] | None = None,
+        door: Door | None = None,
         learned: Learned | None = None,
     ) -> None:
         self.scheduler = scheduler
@@ -76,6 +79,7 @@ class Server:
         self.addresses: list[str] = []
         self._record = record
         self._learned = learned
+        self._door = Door(scheduler.plugins) if door is None else door
         self._depot = Depot()
         self._post = Post()
         self._serial = 0
@@ -273,14 +277,27 @@ class Server:
 
     def _answer(self, link: ClientLink, number: int, question: str, about: Any) -> None:
         links: list[Link] = [*self._post.workers.values(), *self._post.clients.values()]
-        facts = {"addresses": self.addresses, "seconds": perf_counter() - self._started, "name": self.hello.name}
-        facts["stranded"] = self._stranded.standing(self.scheduler.state)
+        facts = self._facts() if question == "info" else {}
         try:
-            found = answer(question, about, link.name, self.scheduler.state, links, facts)
+            if question == "register_plugin":
+                found = self._door.register(link.name, about)
+                self.feed(AskedAgain())
+            else:
+                found = answer(question, about, link.name, self.scheduler.state, links, facts)
         except ProtocolError as error:
             link.say(Answered(link.name, number, None, str(error)))
         else:
             link.say(Answered(link.name, number, found, None))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "addresses": self.addresses,
+            "seconds": perf_counter() - self._started,
+            "name": self.hello.name,
+            "stranded": self._stranded.standing(self.scheduler.state),
+            "jobs": self.scheduler.jobs.report(self.scheduler.state),
+            "plugins": self.scheduler.plugins.report(),
+        }
 
     # The scheduler
 
@@ -330,6 +347,7 @@ class Server:
                     if now > link.leave_by:
                         link.end(f"it wanted to leave, and had not finished after {self.limits.leaving:g} s")
                     self._see_off(link)
+            self._door.ask_again(self.scheduler.state, now, lambda: self.feed(AskedAgain()))
             self._tell_stranded(now)
             await self._keep_lessons()
             idle = self.limits.idle

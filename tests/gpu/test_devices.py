@@ -17,6 +17,7 @@ def driver(tmp_path, monkeypatch):
     for i in range(4):
         (tmp_path / f"0000:0{i}:00.0").mkdir()
     monkeypatch.setattr(devices, "_DRIVER", tmp_path)
+    monkeypatch.setattr(devices.nvml, "_library", lambda: None)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path
 

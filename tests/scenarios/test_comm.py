@@ -350,7 +350,7 @@ def test_n09_a_gpu_value_in_a_cpu_task(client):
     assert whose.result() == facts["w1"]["pid"]
     refused = client.submit(same, array, workers=["w2"], executor="gpu")
     assert client.explain(refused)["restrictions"] == {
-        "executor 'gpu'": (1, 2), "workers w2": (1, 2), "resource GPU=1": (1, 2)
+        "executor 'gpu'": (1, 2), "workers w2": (1, 2), "resources GPU=1": (1, 2)
     }  # fmt: skip
     assert client.explain(refused)["workers"] == ()
     client.cancel(refused)

@@ -21,7 +21,8 @@ class EarliestFinish:
 
     For each worker: the work it was given already, shared by its slots, plus the time to bring the inputs it lacks; the
     least wins, then the worker with fewer kinds of resources (a GPU is one: it is spared for those who need it), then
-    the one with fewer bytes, then the one that joined first. Short tasks without inputs go to one worker for a while.
+    the one with fewer bytes, those expected of what it is to make included, then the one that joined first. Short tasks
+    without inputs go to one worker for a while.
     The greedy half of HEFT (Topcuoglu, Hariri, Wu 2002, section 4.2), the order of tasks being fixed before.
     """
 
@@ -60,7 +61,7 @@ class EarliestFinish:
             seconds = wait_seconds(worker, executor) + lasts + transfer_seconds(task, worker)
             if preferred and worker.id not in preferred:
                 seconds += 1e9
-            cost = (seconds, len(worker.capacity.resources), worker.nbytes)
+            cost = (seconds, len(worker.capacity.resources), worker.nbytes + worker.coming)
             if cost < best_cost:
                 best, best_cost = worker, cost
         return best
