@@ -96,6 +96,7 @@ FLOORS = (
             "worker.fetching",
             "worker.letting_go",
             "worker.lanes",
+            "worker.admission",
             "worker.state",
             "worker.check",
         ),

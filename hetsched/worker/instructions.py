@@ -38,6 +38,7 @@ class BatchExecuted(NamedTuple):
     ``failed`` holds ``(task, attempt, error, may_retry)``; ``left`` the tasks it did not run: stopped, without an
     input because an earlier one failed, or handed back because time ran out. ``missing`` are inputs that were not in
     the store when they were looked for. ``seen``, ``watched`` and ``device`` are as for TasksFinished and TasksFailed.
+    ``device_room`` is how many bytes of device memory results may still take, None where there is no limit.
     """
 
     batch: int
@@ -48,6 +49,7 @@ class BatchExecuted(NamedTuple):
     seen: Sequence[tuple[TaskId, Evidence]] = ()
     device: Sequence[tuple[TaskId, str]] = ()
     watched: bool = False
+    device_room: int | None = None
 
 
 class TasksReclaimed(NamedTuple):

@@ -56,16 +56,18 @@ CANCELLED: Final = JobPhase.CANCELLED
 
 
 class Kind:
-    """What tasks of one kind take here: moving means of seconds (negative while unknown) and of result bytes.
+    """What tasks of one kind take here: moving means of seconds (negative while unknown), of result bytes, and of those
+    on a device.
 
     ``free``: no person has said that they are for the CPU. ``gpu``: they are GPU tasks, wherever they were ordered to.
     """
 
-    __slots__ = ("free", "gpu", "nbytes", "seconds")
+    __slots__ = ("cuda_nbytes", "free", "gpu", "nbytes", "seconds")
 
     def __init__(self, name: str = "") -> None:
         self.seconds = -1.0
         self.nbytes = 0.0
+        self.cuda_nbytes = 0.0
         self.free = not name.endswith("!")
         self.gpu = False
 

@@ -91,9 +91,11 @@ class Finder:
         if self._has_gpu and _movable(job):
             put_on(job, GPU)
 
-    def on_device(self, job: Job, executor: str) -> None:
+    def on_device(self, job: Job, executor: str, cuda_nbytes: int) -> None:
         """The result of a job, which ran on this executor, is on a device."""
         job.on_device = True
+        kind = job.kind
+        kind.cuda_nbytes += (0.2 if kind.cuda_nbytes else 1.0) * (cuda_nbytes - kind.cuda_nbytes)
         if not self._has_gpu:
             return
         for d in job.dependents:

@@ -11,6 +11,7 @@ from hetsched.core.needs import DEEPER
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
+from .admission import Admission
 from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
 from .instructions import (
@@ -47,6 +48,7 @@ class WorkerState:
         self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
         self._next_batch = 0
+        self.admission = Admission()
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -176,6 +178,8 @@ class WorkerState:
                     break
                 if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
                     break
+                if executor == GPU and not self.admission.admits(lane, self.batches.values(), executor):
+                    break
                 jobs = pick(lane, executor, self.available)
                 if not jobs:
                     break
@@ -258,6 +262,7 @@ class WorkerState:
 
     def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
         batch = self.batches.pop(event.batch)
+        self.admission.room = event.device_room
         if batch.yielded:
             self.lanes[batch.executor].yielded = [n for n in self.lanes[batch.executor].yielded if n != batch.level]
         else:
@@ -309,7 +314,7 @@ class WorkerState:
                 kind.seconds = seconds + 0.2 * (stop - start - seconds)
                 kind.nbytes += 0.2 * (nbytes - kind.nbytes)
             if cuda_nbytes:
-                self.finder.on_device(job, batch.executor)
+                self.finder.on_device(job, batch.executor, cuda_nbytes)
             dependents = job.dependents
             if dependents:
                 for d in reversed(dependents):  # by rank, so that the first is on top of the stack

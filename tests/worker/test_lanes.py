@@ -75,6 +75,24 @@ def test_moves_of_what_is_not_here_are_nothing() -> None:
     ]
 
 
+# Room on the device
+
+
+def test_a_task_waits_while_others_run_if_its_result_is_not_expected_to_fit() -> None:
+    b = Bench(resources={"GPU": 2.0}, cpu=1, gpu=2)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+
+    def done(batch, task, room):
+        outcome = (task, 0, 0.0, 0.01, 100, 100)
+        return b(BatchExecuted(batch, [outcome], [], [], (), (), (), False, room))
+
+    assert b.run(*(order(n, **gpu) for n in range(6))) == [Execute("gpu", 1, (item(0),)), Execute("gpu", 2, (item(1),))]
+    assert [type(said) for said in done(1, 0, 250)] == [Tell, Execute]  # 100 are coming, and 100 more fit
+    assert [type(said) for said in done(2, 1, 150)] == [Tell]  # 100 are coming, and 100 more would not
+    assert [type(said) for said in done(3, 2, 50)] == [Tell, Execute]  # nothing runs: it has to make do
+    assert [type(said) for said in done(4, 3, None)] == [Tell, Execute, Execute]  # no limit
+
+
 # By what it sees
 
 
