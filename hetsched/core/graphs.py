@@ -99,8 +99,9 @@ def _add(
     last: Needs | None = None
     prefix_of_layer: dict[str, TaskPrefix] = {}
     task = base + len(states)
-    first = task
     kinds = graph.kinds
+    column: list[Any] = made_by if isinstance(made_by, list) else list(made_by)
+    n = 0
     place: Any = -1
     before: Any = -1
     plain: TaskPrefix | None = None
@@ -115,8 +116,9 @@ def _add(
                 prefix = prefix_of_layer[layer] = _prefix(state, key)
         else:
             prefix = _prefix(state, key)  # a key that came over the wire need not be one that can be hashed
-        if made_by:
-            place = made_by[task - first]
+        if column:
+            place = column[n]
+            n += 1
             if kind is None or prefix is not plain or place is not before:
                 plain, before = prefix, place
                 kind = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)

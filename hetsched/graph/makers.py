@@ -62,13 +62,13 @@ class Makers:
                 if place is None:
                     place = self._new(spec, func)
                 last = func
-            args: Any = spec.args
+            args = spec.args
             if args is not EACH:
                 for arg in args:
                     if type(arg) not in plain and _is_telling(arg):
                         place, last = self._call(spec), None
                         break
-            kwargs: Any = spec.kwargs
+            kwargs = spec.kwargs
             if kwargs and last is not None:
                 for arg in kwargs.values():
                     if type(arg) not in plain and _is_telling(arg):
