@@ -3,15 +3,13 @@
 ``dask.compute(x, scheduler=hetsched.get)`` runs a graph in this process, with lanes for CPU, GPU and I/O work.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hetsched.compiled import install as _install
 
 if TYPE_CHECKING:
-    from hetsched import errors
+    from hetsched import annotations, errors
     from hetsched.annotating import annotate, task
     from hetsched.client.asynchronous import AsyncClient
     from hetsched.client.client import Client, default_client
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from hetsched.client.holding import futures_of
     from hetsched.client.waiting import as_completed, wait
     from hetsched.computing import get
+    from hetsched.core.graph_task import GraphTask, Task
     from hetsched.core.plugins import Plugin, TaskView, WorkerView
     from hetsched.explaining import explain
     from hetsched.local_cluster import LocalCluster
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from hetsched.worker.inside import TaskInfo, current_task
 
 __all__ = [
-    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Plugin", "Report", "TaskInfo", "TaskRow",
-    "TaskView", "WorkerView", "annotate", "as_completed", "current_task", "default_client", "errors", "explain",
-    "futures_of", "get", "last_report", "register_plugin", "task", "unregister_plugin", "wait",
+    "AsyncClient", "AsyncFuture", "Client", "Future", "GraphTask", "LocalCluster", "Plugin", "Report", "Task",
+    "TaskInfo", "TaskRow", "TaskView", "WorkerView", "annotate", "annotations", "as_completed", "current_task", "default_client",
+    "errors", "explain", "futures_of", "get", "last_report", "register_plugin", "task", "unregister_plugin", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
@@ -39,9 +38,11 @@ _HOMES = {
     "AsyncFuture": "client.futures",
     "Client": "client.client",
     "Future": "client.futures",
+    "GraphTask": "core.graph_task",
     "LocalCluster": "local_cluster",
     "Plugin": "core.plugins",
     "Report": "report",
+    "Task": "core.graph_task",
     "TaskInfo": "worker.inside",
     "TaskRow": "report",
     "TaskView": "core.plugins",

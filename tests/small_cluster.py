@@ -103,7 +103,8 @@ def part(
     for a in range(0, len(rows), size):
         piece = rows[a : a + size]
         payloads.append((len(piece), 1, tuple(range(len(table)))))
-        frames.append(pickle.dumps(piece))
+        places, args, _ = zip(*piece, strict=True)
+        frames.append(pickle.dumps((list(places), list(args), None, None, 0, ())))
     keys = [f"k-{first + i}" for i in range(len(calls))]
     noted = [1] * len(calls) if notes else []
     message = GraphPart(

@@ -153,7 +153,8 @@ class Client(Submitting[Future]):
         """Compute dask collections on the cluster: a Future for one, a list of Futures for several.
 
         A collection within a list or dict is found too. ``sync`` waits, and gives the values. ``annotations`` are for
-        all tasks: ``client.compute(x, pool="A")``. Raises as :func:`hetsched.get` does.
+        all tasks: ``client.compute(x, pool="A")``; one called ``annotations`` has them by key or prefix instead, as in
+        :func:`hetsched.get`. Raises as :func:`hetsched.get` does.
         """
         futures = self._compute(collections, optimize_graph, traverse, annotations)
         return self.gather(futures) if sync else futures

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -54,13 +55,15 @@ def build(
         graph = {**graph, **{key: DataNode(key, value) for key, value in known.items()}}
     per_key = _PerKey(by_key) if by_key else None
     with collector_paused(len(material.graph)):
-        reader = Reader(graph, _notes(validate(around) if around else {}, material.notes))
+        reader = Reader(graph, _notes(validate(around, per_key=True) if around else {}, material.notes))
         numbers = reader.read(requested)
         draft = reader.draft
+        if draft.notes:
+            draft.resolve()
         if per_key is not None:
             per_key.apply(draft)
         if material.fuse:
-            draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
+            draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0], _joining())
             numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
         tasks, place_of = draft.specs()
     places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
@@ -88,6 +91,15 @@ def _notes(
     return note
 
 
+def _joining() -> Callable[[Any], Any]:
+    """What joins slices of slices of arrays; where dask.array is not loaded there can be none."""
+    if "dask.array" not in sys.modules:
+        return list
+    from .slices import join_slices
+
+    return join_slices
+
+
 class _PerKey:
     """Annotations given on the call, by key or prefix."""
 
@@ -109,7 +121,7 @@ class _PerKey:
                 found = self._given.get(name)
                 if found is not None:
                     note = draft.notes.get(number)
-                    draft.notes[number] = combine(note, found) if note else found
+                    draft.annotate(number, combine(note, found) if note else found)
                     unused.pop(name, None)
         if unused:
             names = ", ".join(map(repr, unused))

@@ -390,6 +390,7 @@ def test_p22_annotations_reach_the_worker(one, executor):
     with hetsched.annotate(**notes, executor=executor, pool="P"):
         task = dask.delayed(own)()
     known = task.compute(scheduler=client)
+    assert "test_p22_annotations_reach_the_worker" in known.annotations.pop("provenance")
     assert known == ({**notes, "executor": executor, "pool": "P"}, executor, "worker-0", "P")
     assert client.submit(own).result() == ({}, "cpu", "worker-0", "P")
     assert hetsched.current_task() is None
