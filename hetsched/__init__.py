@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient", "AsyncFuture", "Client", "Future", "GraphTask", "LocalCluster", "Plugin", "Report", "Task",
-    "TaskInfo", "TaskRow", "TaskView", "WorkerView", "annotate", "annotations", "as_completed", "current_task", "default_client",
-    "errors", "explain", "futures_of", "get", "last_report", "register_plugin", "task", "unregister_plugin", "wait",
+    "TaskInfo", "TaskRow", "TaskView", "WorkerView", "annotate", "annotations", "as_completed", "current_task",
+    "default_client", "errors", "explain", "futures_of", "get", "last_report", "register_plugin", "task",
+    "unregister_plugin", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
