@@ -15,6 +15,7 @@ from hetsched.core.annotations import combine, validate
 from hetsched.core.types import Key, TaskSpec
 from hetsched.graph.build import Built, build
 from hetsched.graph.carried import carried
+from hetsched.graph.groups import Measured
 
 from .broadcasting import copies_of, spread
 from .futures import BaseFuture
@@ -146,11 +147,15 @@ class Submitting(Generic[F]):
 
         def get(dsk: Any, keys: Any, **kwargs: Any) -> list[Any]:
             around = combine(get_annotations(), note) if note else get_annotations()
-            built = build(dsk, keys, around, options.get("annotations"))
+            built = build(dsk, keys, around, options.get("annotations"), measured=self._measured())
             futures = self._futures_of(built)
             return [futures[key] for key in keys]
 
         return get
+
+    def _measured(self) -> Measured | None:
+        """What tells the sizes that were measured, where it can be asked from the thread that builds graphs."""
+        return None
 
     def _futures_of(self, built: Built) -> dict[Key, Any]:
         """A Future for each key that was asked for; what is a plain value already becomes the result of a task."""
