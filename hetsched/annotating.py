@@ -5,7 +5,7 @@ The third, ``annotations=`` on the call, belongs to :func:`hetsched.get` and to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
@@ -19,7 +19,7 @@ from hetsched.provenance import Noted, call_site
 if TYPE_CHECKING:
     from contextlib import _GeneratorContextManager
 
-__all__ = ["AnnotatedCallable", "annotate", "annotations_of", "task"]
+__all__ = ["AnnotatedCallable", "annotate", "annotations_of", "pool", "task"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,6 +40,17 @@ def annotate(**annotations: object) -> _GeneratorContextManager[None]:
     layer built inside remembers the line that built it, see :mod:`hetsched.provenance`.
     """
     return _annotated(_checked(annotations))
+
+
+def pool(name: str | Sequence[str] | None) -> _GeneratorContextManager[None]:
+    """``annotate(pool=name)``: what is built in the block runs in that pool, or in one of several; also a decorator.
+
+    ``None`` says that what is built there, and what follows from it alone, runs anywhere: no pool is propagated to it.
+
+    >>> with hetsched.pool("A"):
+    ...     a = dask.array.ones((10, 10))
+    """
+    return annotate(pool=name)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from hetsched.core.annotations import combine, resolve, validate, varies
 from hetsched.core.types import Key, TaskSpec
 from hetsched.graph.build import Built, build
 from hetsched.graph.carried import carried
+from hetsched.graph.groups import Measured
 from hetsched.provenance import call_site
 
 from .broadcasting import copies_of, spread
@@ -160,11 +161,15 @@ class Submitting(Generic[F]):
 
         def get(dsk: Any, keys: Any, **kwargs: Any) -> list[Any]:
             around = combine(get_annotations(), note) if note else get_annotations()
-            built = build(dsk, keys, around, by_key)
+            built = build(dsk, keys, around, by_key, measured=self._measured())
             futures = self._futures_of(built)
             return [futures[key] for key in keys]
 
         return get
+
+    def _measured(self) -> Measured | None:
+        """What tells the sizes that were measured, where it can be asked from the thread that builds graphs."""
+        return None
 
     def _futures_of(self, built: Built) -> dict[Key, Any]:
         """A Future for each key that was asked for; what is a plain value already becomes the result of a task."""

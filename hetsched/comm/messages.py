@@ -20,6 +20,7 @@ from hetsched.core.events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TransfersMeasured,
 )
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
@@ -227,6 +228,7 @@ FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCanc
 TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
+    TransfersMeasured,
 )  # fmt: skip
 TO_WORKER = (
     WorkerWelcomed, BeatHeard, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
