@@ -19,7 +19,9 @@ from .results import Ordered, Waiting
 from .sayable import sayable
 from .session import Session
 
-__all__ = ["DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "register_plugin", "wait", "who_has"]
+__all__ = [
+    "DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "register_plugin", "sizes", "wait", "who_has",
+]  # fmt: skip
 
 ReturnWhen = Literal["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION"]
 _UNTIL: dict[str, Any] = {"ALL_COMPLETED": "all", "FIRST_COMPLETED": "first", "FIRST_EXCEPTION": "error"}
@@ -113,6 +115,12 @@ async def gpu_report(session: Session) -> list[GpuRow]:
         GpuRow(*row[:5], tuple(row[5]), *row[6:9], tuple(row[9]))  # type: ignore[call-arg]
         for row in await session.ask("gpu", None)
     ]
+
+
+async def sizes(session: Session, prefixes: Iterable[str]) -> dict[str, float]:
+    """The bytes of one result of these kinds of tasks, of those that the scheduler has seen run."""
+    answer: dict[str, float] = await session.ask("sizes", tuple(prefixes))
+    return answer
 
 
 async def register_plugin(session: Session, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from .commands import KeysFailed
 from .gpu import Case
+from .links import LinkTable
 from .makers import Maker
 from .needs import Needs
 from .remembered import Remembered
@@ -80,8 +81,7 @@ class TaskPrefix:
         self.on: dict[str, Estimate] = {}
         self.function = ""
         """The digest of the function that makes them, as far as it is known."""
-        self.kinds = 0
-        """How many other kinds share its name."""
+        self.kinds = 0  # how many others share its name
         self.case: Case | None = None
         """The evidence that they are GPU tasks, if there ever was any."""
         self.gpu = False
@@ -92,7 +92,8 @@ class WorkerState:
     """A worker as the scheduler sees it."""
 
     __slots__ = (
-        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "nbytes", "occupancy",
+        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "links", "nbytes",
+        "occupancy",
     )  # fmt: skip
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
@@ -102,6 +103,8 @@ class WorkerState:
         """The holders of a result that only this worker has: one tuple for all such results."""
         self.assigned: dict[str, int] = dict.fromkeys(capacity.executors, 0)
         self.held = 0
+        self.links: LinkTable | None = None
+        """What is known of the links to its pool, None where all transfers are taken to be alike."""
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
@@ -265,9 +268,8 @@ class Graph:
         """What its tasks demand, each with the first task that does."""
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
         self.makers: list[Maker] = []
-        """The functions its tasks call, and"""
         self.kinds: list[dict[TaskPrefix, TaskPrefix]] = []
-        """for each, the kinds of its tasks by their prefix."""
+        """For each function its tasks call, the kinds of its tasks by their prefix."""
         self.near: set[int] = set()
         """The positions of tasks among whose arguments something on a device was found."""
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
@@ -285,11 +287,12 @@ class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
     __slots__ = (
-        "flipped", "graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "steering", "suspects", "tasks",
-        "twins", "undemanding", "workers",
+        "flipped", "graphs", "held", "links", "needs", "next_id", "pools", "prefixes", "ready", "steering", "suspects",
+        "tasks", "twins", "undemanding", "workers",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, links: LinkTable | None = None) -> None:
+        self.links = LinkTable() if links is None else links
         self.tasks: dict[TaskId, TaskState] = {}
         self.graphs: dict[tuple[ClientId, int], Graph] = {}
         self.workers: dict[WorkerId, WorkerState] = {}
@@ -348,6 +351,7 @@ class State:
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""
         w = self.workers[worker] = WorkerState(worker, capacity)
+        w.links = self.links if self.links.crosses else None
         self.twins.clear()
         self._enter_pool(w)
         return w
@@ -360,6 +364,14 @@ class State:
         self._enter_pool(worker)
         for executor in capacity.executors:
             worker.assigned.setdefault(executor, 0)
+
+    def learn_link(self, worker: WorkerState, peer: WorkerState, nbytes: int, seconds: float) -> None:
+        """Take note of how long it took to bring bytes from a peer to a worker."""
+        links = self.links
+        links.learn(worker.capacity.pool, peer.capacity.pool, nbytes, seconds)
+        if links.crosses and worker.links is None:
+            for w in self.workers.values():
+                w.links = links
 
     def remove_worker(self, worker: WorkerId) -> WorkerState | None:
         """Take a worker out of the tables; what it held and ran is the caller's to mend."""
