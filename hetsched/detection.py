@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -17,7 +18,8 @@ __all__ = ["Seen", "keep", "learned", "look", "wanted"]
 Seen = tuple[Sequence[Maker], Sequence[int]]
 """The functions of a graph, and for each of its tasks the place of its own among them."""
 
-_files: dict[str, Learned] = {}
+_files: dict[str | None, Learned] = {}
+"""By the user's cache directory, which a program may change."""
 _lock = threading.Lock()
 
 
@@ -30,11 +32,12 @@ def learned() -> Learned | None:
     """The file of what was learned; None where the setting ``hetsched.gpu.learn`` says that there shall be none."""
     if not config.get("gpu.learn"):
         return None
-    from hetsched.gpu.learned import default_path
-
-    path = default_path()
-    with _lock:
-        return _files.setdefault(str(path), Learned(path))
+    folder = os.environ.get("XDG_CACHE_HOME")
+    found = _files.get(folder)
+    if found is None:
+        with _lock:
+            found = _files.setdefault(folder, Learned())
+    return found
 
 
 def look(tasks: Sequence[TaskSpec]) -> Seen:

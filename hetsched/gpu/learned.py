@@ -65,6 +65,7 @@ class Learned:
 
     def __init__(self, path: str | Path | None = None) -> None:
         self.path = default_path() if path is None else Path(path)
+        self._name = str(self.path)
         self._lock = threading.Lock()
         self._known: dict[str, Row] = {}
         self._read_at: tuple[int, int] | None = None
@@ -112,7 +113,7 @@ class Learned:
 
     def _load(self) -> dict[str, Row]:
         try:
-            found = self.path.stat()
+            found = os.stat(self._name)
         except OSError:
             return {}  # nothing was learned yet
         stamp = found.st_mtime_ns, found.st_size
