@@ -122,6 +122,8 @@ def item(owner: Value, index: Value) -> Value:
             values = several(owner)
             if -len(values) <= index.value < len(values):
                 return values[index.value]
+    elif 0 < len(several(owner)) <= 8:
+        return functools.reduce(either, several(owner))
     return Attr(owner, "[]")
 
 
@@ -157,7 +159,7 @@ def _inner_class(f: Frame, callee: InnerClass, args: list[Value], named: dict[st
 
 
 def _instance(f: Frame, callee: Instance, args: list[Value], named: dict[str, Value]) -> Value:
-    own = callee.attributes.get("__call__")
+    own = callee.attributes.get("__call__") or callee.attributes.get("forward")
     if type(own) is Inner:
         return f.reading.follow(f, own, args, named)
     if callee.made is None or class_has(callee.kind, "__call__"):
