@@ -98,7 +98,7 @@ def _by_class(f: Frame, owner: Instance, name: str) -> Value:
     getter = getattr(found, "fget", None) if isinstance(found, property) else getattr(found, "func", None)
     if isinstance(found, property | functools.cached_property) and type(getter) is FunctionType:
         return f.reading.follow(f, Known(getter, free=True), [owner], {})
-    if callable(found) or isinstance(found, staticmethod | classmethod):
+    if isinstance(found, FunctionType | staticmethod | classmethod):
         return Attr(owner, name)
     if hasattr(type(found), "__get__"):
         return UNKNOWN
@@ -162,7 +162,7 @@ def _instance(f: Frame, callee: Instance, args: list[Value], named: dict[str, Va
     own = callee.attributes.get("__call__") or callee.attributes.get("forward")
     if type(own) is Inner:
         return f.reading.follow(f, own, args, named)
-    if callee.made is None or class_has(callee.kind, "__call__"):
+    if callee.made is None or class_has(callee.kind, "__call__") or class_has(callee.kind, "forward"):
         return methods.call_method(f, Attr(callee, "__call__"), args, named)
     return UNKNOWN
 

@@ -97,7 +97,7 @@ def _run_by_call(kind: type) -> str:
         for name in ("forward", "call"):
             if any(name in vars(base) for base in bases if root_of(str(base.__module__)) not in ROOTS):
                 return name
-    return "__call__"
+    return "__call__" if any("__call__" in vars(base) for base in bases) else "forward"
 
 
 def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value]) -> Value:
