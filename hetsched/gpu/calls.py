@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
@@ -283,12 +283,12 @@ def _device(args: list[Value], named: dict[str, Value]) -> Value:
     return Known("cuda") if place == GPU else Known("cpu") if place == CPU else given
 
 
+_PLAIN_CALLABLES: Final = frozenset({type, BuiltinFunctionType, FunctionType})
+
+
 def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value]) -> Value:
     obj = callee.value
-    try:
-        special = BUILT_IN.get(obj)
-    except TypeError:  # it cannot be hashed
-        return UNKNOWN
+    special = BUILT_IN.get(obj) if type(obj) in _PLAIN_CALLABLES else None
     if special is not None:
         return special(f, args, named)
     if type(obj) is FunctionType:

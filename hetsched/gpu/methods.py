@@ -165,7 +165,7 @@ def _shown(value: Value) -> str:
 
 def _to_backend(f: Frame, base: Value, args: list[Value], named: dict[str, Value]) -> Value:
     given = named.get("backend", args[0] if args else UNKNOWN)
-    if type(given) is Known and given.value in ("cupy", "cudf"):
+    if type(given) is Known and type(given.value) is str and given.value in ("cupy", "cudf"):
         f.say(0.9, f".to_backend({given.value!r})")
     return UNKNOWN
 
