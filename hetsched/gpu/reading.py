@@ -21,6 +21,7 @@ DEPTH: Final = 2
 _MOST_INSTRUCTIONS: Final = 5_000
 _MOST_READ: Final = 10_000
 _USES: Final = "uses"
+_NONE: Final[dict[str, Value]] = {}
 _NOTHING_TO_DO = compile("", "nothing", "exec")
 _ = on_names, on_values, on_ways  # which fill the table that frames are read by
 
@@ -98,13 +99,15 @@ class Reading:
         key = id(code), id(func.__globals__), len(args), self.depth - depth
         if dull and key in _read_before:
             return _read_before[key][1]
-        defaults = tuple(value_of(v) for v in func.__defaults__ or ())
-        keywords = {k: value_of(v) for k, v in (func.__kwdefaults__ or {}).items()}
+        given, only = func.__defaults__, func.__kwdefaults__
+        defaults = [value_of(v) for v in given] if given else ()
+        keywords = {k: value_of(v) for k, v in only.items()} if only else _NONE
         slots = _bound(code, args, named, defaults, keywords)
-        slots.update(_cells(func))
+        if func.__closure__ is not None:
+            slots.update(_cells(func))
         cuts = self._cuts
         result = self._read(code, self._globals(func), slots, depth)
-        if dull and cuts == self._cuts and self.budget >= 0 and not (func.__defaults__ or func.__kwdefaults__):
+        if dull and cuts == self._cuts and self.budget >= 0 and not (given or only):
             if len(_read_before) > _MOST_READ:
                 _read_before.clear()
             _read_before[key] = code, result
