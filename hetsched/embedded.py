@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, assert_never
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, assert_never
 import trio
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.costs import measured_sizes
 from hetsched.core.events import (
     CapacityChanged,
     Event,
@@ -198,6 +199,10 @@ class Embedded:
         if call.crash is not None:
             raise call.crash
         return call
+
+    def measured_sizes(self, prefixes: Iterable[str]) -> Mapping[str, float]:
+        """The bytes of one result, as measured, for those kinds of tasks that have run."""
+        return measured_sizes(self._scheduler.state, prefixes)
 
     def _depth(self, task: TaskId) -> int:
         """How many calls of ``get`` a task is inside of, its own graph's counted as none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import trio
 
-from hetsched import config
+from hetsched import config, pool_links
 from hetsched.comm.introduction import introduce
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.errors import HetschedError
@@ -75,7 +75,11 @@ class _Serving:
 
 
 def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
-    options = Options(allowed_losses=int(config.get("scheduler.allowed-failures")))
+    options = Options(
+        allowed_losses=int(config.get("scheduler.allowed-failures")),
+        links=pool_links.links(),
+        seconds_per_price=pool_links.seconds_per_price(),
+    )
     limits = Limits(
         worker_silence=config.seconds("scheduler.worker-silence") or float("inf"),
         idle=settings.idle_timeout,

@@ -18,7 +18,9 @@ from .results import Ordered, Waiting
 from .sayable import sayable
 from .session import Session
 
-__all__ = ["DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "register_plugin", "wait", "who_has"]
+__all__ = [
+    "DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "register_plugin", "sizes", "wait", "who_has",
+]  # fmt: skip
 
 ReturnWhen = Literal["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION"]
 _UNTIL: dict[str, Any] = {"ALL_COMPLETED": "all", "FIRST_COMPLETED": "first", "FIRST_EXCEPTION": "error"}
@@ -103,6 +105,12 @@ async def who_has(session: Session, futures: Iterable[BaseFuture]) -> dict[Key, 
 async def info(session: Session) -> dict[str, Any]:
     """What the scheduler says of itself, its workers and clients."""
     answer: dict[str, Any] = await session.ask("info", None)
+    return answer
+
+
+async def sizes(session: Session, prefixes: Iterable[str]) -> dict[str, float]:
+    """The bytes of one result of these kinds of tasks, of those that the scheduler has seen run."""
+    answer: dict[str, float] = await session.ask("sizes", tuple(prefixes))
     return answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -109,7 +109,7 @@ class Client(Submitting[Future]):
         if rerun is None:
             rerun = bool(dask.config.config.get("rerun_exceptions_locally"))
         with local_callbacks(callbacks) as found:
-            built = build(dsk, keys, get_annotations(), annotations, cache)
+            built = build(dsk, keys, get_annotations(), annotations, cache, self.measured_sizes)
             values = self._get_followed(built, found, rerun) if found else self._get(built, rerun)
         if cache is not None:
             cache.update(values)
@@ -153,7 +153,8 @@ class Client(Submitting[Future]):
         """Compute dask collections on the cluster: a Future for one, a list of Futures for several.
 
         A collection within a list or dict is found too. ``sync`` waits, and gives the values. ``annotations`` are for
-        all tasks: ``client.compute(x, pool="A")``. Raises as :func:`hetsched.get` does.
+        all tasks: ``client.compute(x, pool="A")``; one called ``annotations`` has them by key or prefix instead, as in
+        :func:`hetsched.get`. Raises as :func:`hetsched.get` does.
         """
         futures = self._compute(collections, optimize_graph, traverse, annotations)
         return self.gather(futures) if sync else futures
@@ -183,6 +184,13 @@ class Client(Submitting[Future]):
     def scheduler_info(self) -> dict[str, Any]:
         """Tell what the scheduler knows of its workers and clients, with the terms agreed on each connection."""
         return self._loop.run(calls.info, self.session)
+
+    def measured_sizes(self, prefixes: Iterable[str]) -> dict[str, float]:
+        """Tell the mean bytes of a result for those kinds of tasks, told by prefix, that have run on the cluster."""
+        return self._loop.run(calls.sizes, self.session, prefixes)
+
+    def _measured(self) -> Any:
+        return self.measured_sizes
 
     def explain(self, task: Future | Key) -> dict[str, Any]:
         """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``.

@@ -20,6 +20,7 @@ from hetsched.core.events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TransfersMeasured,
 )
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
@@ -54,10 +55,12 @@ __all__ = [
 class GraphPart(NamedTuple):
     """Tasks of a graph, column by column: the whole of it, or what comes next of one that comes in parts.
 
-    ``total`` is how many tasks the graph has; ``first`` the position of the first one here. ``notes`` are annotations,
-    ``noted`` for each task one more than the place of its own among them, 0 for none; empty if none has any.
+    ``total`` is how many tasks the graph has; ``first`` the position of the first one here. ``dependencies`` are empty
+    where no task has any. ``notes`` are annotations, ``noted`` for each task one more than the place of its own among
+    them, 0 for none; empty if none has any, and one item if it is the same for all.
     ``functions`` are digests, each with a frame; ``payloads`` say for runs of tasks, in order, ``(tasks, frames, places
-    in functions)``, and their frames follow those of the functions. See GraphSubmitted for the rest.
+    in functions)``, and their frames follow those of the functions: see :mod:`hetsched.comm.columns`. GraphSubmitted
+    tells the rest.
     """
 
     client: ClientId
@@ -225,6 +228,7 @@ FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCanc
 TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
+    TransfersMeasured,
 )  # fmt: skip
 TO_WORKER = (
     WorkerWelcomed, BeatHeard, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,

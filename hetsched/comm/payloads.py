@@ -67,7 +67,7 @@ class Depot:
         names, which others may have sent.
         """
         count = len(part.keys)
-        if len(part.dependencies) != count or (part.noted and len(part.noted) != count):
+        if len(part.dependencies) not in (0, count) or len(part.noted) not in (0, 1, count):
             raise ProtocolError("the columns of a graph differ in length")
         if sum(tasks for tasks, _, _ in part.payloads) != count or any(tasks < 1 for tasks, _, _ in part.payloads):
             raise ProtocolError("the payloads of a graph do not fit its tasks")
@@ -75,9 +75,9 @@ class Depot:
             raise ProtocolError("a task has annotations that are not there")
         code = [self._keep(digest, next(frames, None)) for digest in part.functions]
         tasks: list[TaskSpec] = []
-        keys, dependencies = part.keys, part.dependencies
+        keys, dependencies = part.keys, part.dependencies or [()] * count
         notes: list[Mapping[str, Any] | None] = [None, *part.notes]
-        noted = part.noted
+        noted = part.noted if len(part.noted) != 1 else [part.noted[0]] * count
         for size, frame_count, used in part.payloads:
             if any(not 0 <= n < len(code) for n in used):
                 raise ProtocolError("a payload has functions that are not there")

@@ -90,6 +90,7 @@ def _check_worker(state: State, worker: WorkerState) -> None:
             held += 1
     assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
     assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
+    assert worker.links is (state.links if state.links.crosses else None), f"{worker!r} knows of other links"
     _check_copies(state, worker)
     assert (worker.coming, worker.claims) == (coming, claims), f"{worker!r}: {worker.coming} bytes to come"
     for name in {**claimed, **worker.claimed}:

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 from .commands import RunTask, RunTasks
-from .costs import duration_of, mostly_elsewhere, nbytes_of
+from .costs import duration_of, mostly_elsewhere, nbytes_of, nearest
 from .holding import Holding
 from .needs import Needs
 from .placement import Policy
@@ -222,11 +222,21 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     for d in ts.dependencies:
         inputs.append(d.id)
         if d.who_has and worker not in d.who_has:
-            holders.append((d.id, tuple(w.id for w in d.who_has)))
+            holders.append((d.id, _nearest_first(d, worker)))
     return _make(
         RunTask,
         (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, res, holders),
     )
+
+
+def _nearest_first(ts: TaskState, worker: WorkerState) -> tuple[str, ...]:
+    """Those that hold a result, the one from which it is soonest brought to a worker before the others."""
+    holders = ts.who_has
+    if worker.links is not None and len(holders) > 1:
+        first = nearest(ts, worker, worker.links)
+        if first is not None and first is not holders[0]:
+            return (first.id, *[w.id for w in holders if w is not first])
+    return tuple(w.id for w in holders)
 
 
 _make = tuple.__new__  # a NamedTuple's own constructor takes three times as long

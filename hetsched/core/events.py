@@ -25,6 +25,7 @@ __all__ = [
     "TasksFinished",
     "TasksStranded",
     "TimePassed",
+    "TransfersMeasured",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -161,6 +162,13 @@ class ReplicasAdded(NamedTuple):
     tasks: Sequence[TaskId]
 
 
+class TransfersMeasured(NamedTuple):
+    """A worker has brought results from others: ``(worker they came from, bytes on the wire, seconds)`` each."""
+
+    worker: WorkerId
+    transfers: Sequence[tuple[WorkerId, int, float]]
+
+
 class TasksStranded(NamedTuple):
     """No worker could run these tasks for so many seconds, and they are to wait no longer."""
 
@@ -190,6 +198,7 @@ WorkerEvent: TypeAlias = (
     | TasksFailed
     | InputsMissing
     | ReplicasAdded
+    | TransfersMeasured
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
-from .costs import LARGE, duration_of, transfer_seconds, wait_seconds
+from .costs import duration_of, is_large, transfer_seconds, wait_seconds
 from .state import Phase, State, TaskState, WorkerState
 from .types import TaskId
 
@@ -118,7 +118,7 @@ def _holders(ts: TaskState, worker: WorkerState) -> Sequence[WorkerState]:
     """Those that hold large inputs of a task which ``worker`` has not got."""
     found: dict[WorkerState, None] | None = None
     for d in ts.dependencies:
-        if d.nbytes > LARGE and worker not in d.who_has:
+        if worker not in d.who_has and is_large(d, worker):
             if found is None:
                 found = {}
             for w in d.who_has:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, assert_never
 
 from hetsched.errors import ProtocolError
@@ -28,12 +28,14 @@ from .events import (
     TasksFinished,
     TasksStranded,
     TimePassed,
+    TransfersMeasured,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
 from .failing import Failing
 from .jobs import Jobs
+from .links import Link, LinkTable, PoolPair
 from .outbox import Outbox
 from .placement import Policy, make_policy
 from .plugins import Plugins
@@ -52,11 +54,16 @@ _OTHER_WORKERS: Final = (CapacityChanged, WorkerJoined, WorkerLost, WorkerRetiri
 
 
 class Options(NamedTuple):
-    """What a person may set. ``wait_for_workers``: a task no worker could run waits for one, or else fails at once."""
+    """What a person may set. ``wait_for_workers``: a task no worker could run waits for one, or else fails at once.
+
+    ``links`` and ``seconds_per_price`` are for :class:`hetsched.core.links.LinkTable`.
+    """
 
     wait_for_workers: bool = True
     allowed_losses: int = 3
     seed: int = 0
+    links: Mapping[PoolPair, Link] = {}
+    seconds_per_price: float = 0.0
 
 
 class Scheduler:
@@ -69,7 +76,7 @@ class Scheduler:
         plugins: Plugins | None = None,
     ) -> None:
         self.options = options or Options()
-        self.state = State()
+        self.state = State(LinkTable(self.options.links, self.options.seconds_per_price))
         chosen = make_policy(policy, self.options.seed) if isinstance(policy, str) else policy
         self._dispatch = Dispatcher(self.state, chosen)
         self._outbox = Outbox(self.state)
@@ -116,6 +123,8 @@ class Scheduler:
                 self._replicas_added(event.worker, event.tasks)
             case ClientLeft():
                 self._clients.gone(event.client, now)
+            case TransfersMeasured():
+                self._transfers_measured(event)
             case TasksStranded():
                 self._failing.stranded(event, now)
             case AskedAgain():
@@ -269,6 +278,13 @@ class Scheduler:
                 if ts.forgets:
                     # Its maker drops it untold; the copy needs telling, and so an order that names them all.
                     ts.forgets = False
+
+    def _transfers_measured(self, event: TransfersMeasured) -> None:
+        worker = self.state.workers.get(event.worker)
+        for name, nbytes, seconds in event.transfers if worker is not None else ():
+            peer = self.state.workers.get(name)
+            if peer is not None and worker is not None:
+                self.state.learn_link(worker, peer, nbytes, seconds)
 
     def _replan(self, cause: str, now: float, graphs: Sequence[Graph] | None = None) -> None:
         plan = replan(self.state, list(self.state.graphs.values()) if graphs is None else graphs, cause, now)

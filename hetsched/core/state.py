@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .commands import KeysFailed
+from .links import LinkTable
 from .needs import Needs
 from .remembered import Remembered
 from .steering import Steering
@@ -76,7 +77,8 @@ class WorkerState:
     """A worker as the scheduler sees it."""
 
     __slots__ = (
-        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "nbytes", "occupancy",
+        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "links", "nbytes",
+        "occupancy",
     )  # fmt: skip
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
@@ -86,6 +88,8 @@ class WorkerState:
         """The holders of a result that only this worker has: one tuple for all such results."""
         self.assigned: dict[str, int] = dict.fromkeys(capacity.executors, 0)
         self.held = 0
+        self.links: LinkTable | None = None
+        """What is known of the links to its pool, None where all transfers are taken to be alike."""
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
@@ -263,11 +267,12 @@ class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
     __slots__ = (
-        "graphs", "held", "needs", "next_id", "pools", "prefixes", "ready", "steering", "tasks", "undemanding",
-        "workers",
+        "graphs", "held", "links", "needs", "next_id", "pools", "prefixes", "ready", "steering", "tasks",
+        "undemanding", "workers",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, links: LinkTable | None = None) -> None:
+        self.links = LinkTable() if links is None else links
         self.tasks: dict[TaskId, TaskState] = {}
         self.graphs: dict[tuple[ClientId, int], Graph] = {}
         self.workers: dict[WorkerId, WorkerState] = {}
@@ -311,6 +316,7 @@ class State:
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""
         w = self.workers[worker] = WorkerState(worker, capacity)
+        w.links = self.links if self.links.crosses else None
         self._enter_pool(w)
         return w
 
@@ -321,6 +327,14 @@ class State:
         self._enter_pool(worker)
         for executor in capacity.executors:
             worker.assigned.setdefault(executor, 0)
+
+    def learn_link(self, worker: WorkerState, peer: WorkerState, nbytes: int, seconds: float) -> None:
+        """Take note of how long it took to bring bytes from a peer to a worker."""
+        links = self.links
+        links.learn(worker.capacity.pool, peer.capacity.pool, nbytes, seconds)
+        if links.crosses and worker.links is None:
+            for w in self.workers.values():
+                w.links = links
 
     def remove_worker(self, worker: WorkerId) -> WorkerState | None:
         """Take a worker out of the tables; what it held and ran is the caller's to mend."""

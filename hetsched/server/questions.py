@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from hetsched.core.annotations import WHOLE_LIMIT
+from hetsched.core.costs import measured_sizes
 from hetsched.core.explain import explain, find
 from hetsched.core.state import State, TaskState
 from hetsched.errors import ProtocolError
@@ -37,6 +38,8 @@ def answer(
                 why = f"it was released, or never came{_like(state, key)}"
                 raise ProtocolError(f"there is no task {key!r:.200} now: {why}")
             return [explain(state, ts) for ts in found]
+        case "sizes", tuple(prefixes):
+            return measured_sizes(state, [name for name in prefixes if isinstance(name, str)])
         case "phases", int(number):
             graph = state.graphs.get((client, number))
             return bytes([ts.phase for ts in graph.tasks]) if graph is not None else b""
@@ -88,4 +91,5 @@ def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
             workers[link.name] = about
         else:
             clients[link.name] = about
-    return {"workers": workers, "clients": clients, "tasks": len(state.tasks), "graphs": len(state.graphs)}
+    return {"workers": workers, "clients": clients, "tasks": len(state.tasks), "graphs": len(state.graphs),
+            "links": state.links.described()}  # fmt: skip

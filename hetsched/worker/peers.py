@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 import trio
@@ -195,11 +196,19 @@ async def _load(header: Any, frames: Sequence[Any]) -> Any:
 
 
 class Peers:
-    """Connections to other workers, one each, kept while they are used now and then."""
+    """Connections to other workers, one each, kept while they are used now and then.
 
-    def __init__(self, hello: Hello, secrets: Secrets) -> None:
+    ``measured`` is told of each answer the peer's name, its bytes on the wire, and the seconds since it was asked for.
+    """
+
+    def __init__(
+        self, hello: Hello, secrets: Secrets, measured: Callable[[str, int, float], None] | None = None
+    ) -> None:
         self._hello = hello
         self._secrets = secrets
+        self._measured = measured
+        self.fetched = 0
+        """Bytes that came from peers, as they were on the wire."""
         self._idle: dict[str, Channel] = {}
 
     async def fetch(
@@ -219,7 +228,12 @@ class Peers:
                 channel = await open_channel(
                     address, self._hello, self._secrets.token, self._secrets.tls_for(address)
                 )
+            started, before = perf_counter(), channel.bytes_in
             found = await take_results(channel, tasks, note)
+            nbytes = channel.bytes_in - before
+            self.fetched += nbytes
+            if self._measured is not None:
+                self._measured(channel.peer.name, nbytes, perf_counter() - started)
         except (HetschedError, OSError, ValueError) as error:  # ValueError: it has no address that fits this worker
             if channel is not None:
                 await channel.aclose()

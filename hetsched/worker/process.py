@@ -45,6 +45,7 @@ from .running import Failure
 from .shipped import Shelf
 from .sizes import Measure
 from .store import Store
+from .transfers import Transfers
 
 __all__ = ["Offer", "OutOfMemory", "WorkerProcess"]
 
@@ -126,7 +127,9 @@ class WorkerProcess:
         self._device_limit = DeviceLimit(offer.device_memory_limit, offer.devices)
         device_most = self._device_limit.target
         self._store = _Results(most, offer.local_directory, device_target=device_most, say=log.warning)
-        self._peers = Peers(hello, secrets)
+        self._transfers = Transfers(offer.name, self._say)
+        # Only between pools are links told apart.
+        self._peers = Peers(hello, secrets, None if offer.capacity.pool is None else self._transfers.note)
         self._fetching = trio.CapacityLimiter(MOST_FETCHES)
         self._asked: dict[str, trio.CancelScope] = {}
         """What ends the waiting for a peer that was asked for results."""
@@ -277,6 +280,7 @@ class WorkerProcess:
         while True:
             await trio.sleep(self.offer.beat)
             self._say(HeartBeat(self.offer.name, self._facts()))
+            self._transfers.tell(perf_counter())
 
     async def _watch(self, channel: Channel, limit: float) -> None:
         await wait_for_silence(channel, limit, lambda: self._say(HeartBeat(self.offer.name, {}, asks=True)))
@@ -302,7 +306,8 @@ class WorkerProcess:
                 paused = self._capacity._replace(executors=none) if state == "paused" else self._capacity
                 if self._leaving is None:
                     self._say(CapacityChanged(self.offer.name, paused))
-        return {"rss": rss, "state": self._memory, **stats._asdict(), "time": perf_counter()}
+        fetched = self._peers.fetched
+        return {"rss": rss, "state": self._memory, **stats._asdict(), "fetched": fetched, "time": perf_counter()}
 
     async def _make_room(self, target: int) -> None:
         try:
@@ -360,6 +365,7 @@ class WorkerProcess:
             async with self._fetching:
                 missing, unfit = await self._peers.fetch(peer, tasks, keep)
         del self._asked[peer]
+        self._transfers.tell(perf_counter())
         if scope.cancelled_caught:
             missing = [task for task in tasks if task not in came]
         if sizes and (self._store.target is not None or any(cuda for _, _, cuda in sizes)):

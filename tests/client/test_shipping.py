@@ -193,7 +193,7 @@ def test_annotations_that_the_wire_cannot_say_are_the_tasks_alone():
     parts = ship(tasks)
     ((message, _),) = parts
     assert message.notes == ({"retries": 2, "yours": (1, "a")},)
-    assert message.noted == (1, 1, 1)
+    assert message.noted == (1,)
     depot, supplies, shelf = Depot(), Supplies(), Shelf()
     specs = depot.take(message, iter(parts[0][1])).tasks
     sent, frames = supplies.orders("w", [RunTask(0, 0, specs[0], "", "cpu", ())], {})

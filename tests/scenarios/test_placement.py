@@ -2,8 +2,10 @@
 
 Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22.
 
-Not here, since what they are about is not there yet: P01, P04, P06 and the rest of P03 (pools that spread to
-neighbours by themselves), P16 and P21 (GPU tasks that are told by what they do). P18 is in test_devices.py.
+P01, P04, P06 and the rest of P03 and P07 (pools that spread to neighbours by themselves) are in ``test_pools.py``.
+
+Not here, since what they are about is not there yet: P16 and P21 (GPU tasks that are told by what they do). P18 is in
+test_devices.py.
 """
 
 from __future__ import annotations
@@ -390,6 +392,7 @@ def test_p22_annotations_reach_the_worker(one, executor):
     with hetsched.annotate(**notes, executor=executor, pool="P"):
         task = dask.delayed(own)()
     known = task.compute(scheduler=client)
+    assert "test_p22_annotations_reach_the_worker" in known.annotations.pop("provenance")
     assert known == ({**notes, "executor": executor, "pool": "P"}, executor, "worker-0", "P")
     assert client.submit(own).result() == ({}, "cpu", "worker-0", "P")
     assert hetsched.current_task() is None
