@@ -96,7 +96,10 @@ def in_pickles(entries: list[Entry]) -> list[tuple[str, bool, bool]]:
             module = sys.modules[f"gpu_corpus.{part}"]
             cloudpickle.register_pickle_by_value(module)
             stack.callback(cloudpickle.unregister_pickle_by_value, module)
-        dumped = [(e, cloudpickle.dumps(e.func)) for e in entries]
+        dumped = []
+        for entry in entries:
+            with contextlib.suppress(TypeError):  # those with locks or weak references in them
+                dumped.append((entry, cloudpickle.dumps(entry.func)))
     return [
         (e.name, e.answer == GPU, any(x.weight >= STRONG for x in code.evidence_in_pickle(data))) for e, data in dumped
     ]

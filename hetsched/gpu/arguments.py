@@ -30,7 +30,7 @@ _NAMING: Final = words(
     """
 )
 _SWITCHES: Final = words("cuda gpu use_cuda use_gpu")
-_CONFIGURED: Final = frozenset({"cupy", "cudf"})
+_CONFIGURED: Final = ("cupy", "cudf")
 
 
 def several(value: Value) -> list[Value]:
@@ -94,7 +94,7 @@ def device_said(
     for name, value in named.items():
         if name in _NAMING:
             place = place_of(value, numbers and name in ("device", "map_location"))
-            if place is None and name == "device_map" and type(value) is Known and value.value in ("auto", "balanced"):
+            if place is None and name == "device_map" and _is_one_of(value, ("auto", "balanced")):
                 place = GPU
         elif name in _SWITCHES and type(value) is Known and value.value is True:
             place = GPU
@@ -115,9 +115,13 @@ def _in_parameters(value: Value) -> str | None:
             place = place_of(one)
             if place is not None:
                 return place
-        if key.endswith("backend") and type(one) is Known and one.value in _CONFIGURED:
+        if key.endswith("backend") and _is_one_of(one, _CONFIGURED):
             return GPU
     return None
+
+
+def _is_one_of(value: Value, texts: tuple[str, ...]) -> bool:
+    return type(value) is Known and type(value.value) is str and value.value in texts
 
 
 _ORDER: Final = {None: 0, OPEN: 1, CPU: 2, SOME: 3, GPU: 4}

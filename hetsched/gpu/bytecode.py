@@ -87,7 +87,7 @@ class Frame:
 
     def read(self) -> Result:
         """Go through the instructions; returns what they say."""
-        raw, handlers, joins = self.raw, HANDLERS, self.joins
+        raw, handlers, steps, joins = self.raw, HANDLERS, _STEPS, self.joins
         end, extended, at = len(raw), 0, 0
         reading = self.reading
         reading.budget -= end >> 1
@@ -104,9 +104,7 @@ class Frame:
             if self.live:
                 arg = raw[at + 1] | extended
                 self.at = at
-                at += 2
-                while at < end and not raw[at]:  # caches
-                    at += 2
+                at += steps[op] or _step(raw, at)
                 self.next = at
                 handlers[op](self, arg)
             else:
@@ -190,6 +188,18 @@ class Frame:
         self.found.append(Evidence(kind, weight, detail))
         if weight >= STRONG:
             self.hit = True
+
+
+_STEPS = [0] * 256
+"""How many bytes an instruction takes with the caches that follow it, by opcode; 0 for one not yet met."""
+
+
+def _step(raw: bytes, at: int) -> int:
+    end = at + 2
+    while end < len(raw) and not raw[end]:  # the opcode of a cache is 0
+        end += 2
+    _STEPS[raw[at]] = end - at
+    return end - at
 
 
 Handler = Callable[[Frame, int], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
@@ -98,7 +98,7 @@ def _by_class(f: Frame, owner: Instance, name: str) -> Value:
     getter = getattr(found, "fget", None) if isinstance(found, property) else getattr(found, "func", None)
     if isinstance(found, property | functools.cached_property) and type(getter) is FunctionType:
         return f.reading.follow(f, Known(getter, free=True), [owner], {})
-    if callable(found) or isinstance(found, staticmethod | classmethod):
+    if isinstance(found, FunctionType | staticmethod | classmethod):
         return Attr(owner, name)
     if hasattr(type(found), "__get__"):
         return UNKNOWN
@@ -122,6 +122,8 @@ def item(owner: Value, index: Value) -> Value:
             values = several(owner)
             if -len(values) <= index.value < len(values):
                 return values[index.value]
+    elif 0 < len(several(owner)) <= 8:
+        return functools.reduce(either, several(owner))
     return Attr(owner, "[]")
 
 
@@ -157,10 +159,10 @@ def _inner_class(f: Frame, callee: InnerClass, args: list[Value], named: dict[st
 
 
 def _instance(f: Frame, callee: Instance, args: list[Value], named: dict[str, Value]) -> Value:
-    own = callee.attributes.get("__call__")
+    own = callee.attributes.get("__call__") or callee.attributes.get("forward")
     if type(own) is Inner:
         return f.reading.follow(f, own, args, named)
-    if callee.made is None or class_has(callee.kind, "__call__"):
+    if callee.made is None or class_has(callee.kind, "__call__") or class_has(callee.kind, "forward"):
         return methods.call_method(f, Attr(callee, "__call__"), args, named)
     return UNKNOWN
 
@@ -281,12 +283,12 @@ def _device(args: list[Value], named: dict[str, Value]) -> Value:
     return Known("cuda") if place == GPU else Known("cpu") if place == CPU else given
 
 
+_PLAIN_CALLABLES: Final = frozenset({type, BuiltinFunctionType, FunctionType})
+
+
 def _object(f: Frame, callee: Known, args: list[Value], named: dict[str, Value]) -> Value:
     obj = callee.value
-    try:
-        special = BUILT_IN.get(obj)
-    except TypeError:  # it cannot be hashed
-        return UNKNOWN
+    special = BUILT_IN.get(obj) if type(obj) in _PLAIN_CALLABLES else None
     if special is not None:
         return special(f, args, named)
     if type(obj) is FunctionType:

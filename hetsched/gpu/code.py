@@ -21,7 +21,7 @@ from . import calls
 from .bytecode import Frame
 from .libraries import ROOTS, root_of
 from .pickles import read_pickle
-from .reading import DEPTH, Reading
+from .reading import DEPTH, Reading, forget_functions
 from .resolve import is_own, value_of
 from .values import UNKNOWN, Attr, Instance, Known, Made, Value
 
@@ -84,6 +84,7 @@ def forget() -> None:
     _seen.clear()
     _alive.clear()
     _by_code.clear()
+    forget_functions()
 
 
 def _argument(obj: object) -> Value:

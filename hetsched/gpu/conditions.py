@@ -64,7 +64,8 @@ def compared(left: Value, right: Value, sign: int) -> Value:
 
 def _is_none_of(right: Value, sign: int) -> bool:
     """Whether a count of devices is asked to be none: == 0, < 1, <= 0."""
-    return type(right) is Known and (right.value, sign) in ((0, _EQUAL), (1, _LESS), (0, _LESS_EQUAL), (False, _EQUAL))
+    number = right.value if type(right) is Known and type(right.value) in (int, bool) else None
+    return (number, sign) in ((0, _EQUAL), (1, _LESS), (0, _LESS_EQUAL))
 
 
 def _of_constants(left: Any, right: Any, sign: int) -> Value:

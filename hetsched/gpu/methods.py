@@ -74,6 +74,8 @@ def _of_pairs(base: Pairs, name: str, args: list[Value], named: dict[str, Value]
 
 def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: dict[str, Value]) -> Value:
     """A method of the person's class; None where it is not one."""
+    if name == "__call__":
+        name = _run_by_call(base.kind)
     try:
         found: Any = class_attribute(base.kind, name)
     except KeyError:
@@ -86,6 +88,16 @@ def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: d
     if type(found) is not FunctionType or root_of(str(found.__module__)) in ROOTS:
         return None
     return f.reading.follow(f, Known(found, free=is_own(found, f.globals.module)), given, named)
+
+
+def _run_by_call(kind: type) -> str:
+    """What is run when an object is called: of torch's modules, and layers of Keras, it is a method of another name."""
+    bases = kind.__mro__
+    if any(root_of(str(base.__module__)) in ROOTS for base in bases):
+        for name in ("forward", "call"):
+            if any(name in vars(base) for base in bases if root_of(str(base.__module__)) not in ROOTS):
+                return name
+    return "__call__" if any("__call__" in vars(base) for base in bases) else "forward"
 
 
 def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value]) -> Value:
@@ -153,7 +165,7 @@ def _shown(value: Value) -> str:
 
 def _to_backend(f: Frame, base: Value, args: list[Value], named: dict[str, Value]) -> Value:
     given = named.get("backend", args[0] if args else UNKNOWN)
-    if type(given) is Known and given.value in ("cupy", "cudf"):
+    if type(given) is Known and type(given.value) is str and given.value in ("cupy", "cudf"):
         f.say(0.9, f".to_backend({given.value!r})")
     return UNKNOWN
 

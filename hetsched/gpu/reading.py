@@ -9,18 +9,31 @@ from typing import Any, Final
 from hetsched.core.evidence import Evidence
 
 from . import calls, on_names, on_values, on_ways, sources
-from .bytecode import Frame, Looks
+from .bytecode import Frame, Looks, Result
 from .libraries import DEVICE, meaning
 from .resolve import Globals, class_attribute, is_own, value_of
-from .values import UNKNOWN, Inner, Input, Instance, Items, Known, Made, Pairs, Value
+from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Pairs, Value
 
-__all__ = ["DEPTH", "Reading"]
+__all__ = ["DEPTH", "Reading", "forget_functions"]
 
 DEPTH: Final = 2
 """How many calls deep a person's own functions are followed, if nothing else is said."""
-_MOST_INSTRUCTIONS = 20_000
+_MOST_INSTRUCTIONS: Final = 5_000
+_MOST_READ: Final = 10_000
+_USES: Final = "uses"
+_NONE: Final[dict[str, Value]] = {}
 _NOTHING_TO_DO = compile("", "nothing", "exec")
 _ = on_names, on_values, on_ways  # which fill the table that frames are read by
+
+
+_DULL: Final = frozenset({type(UNKNOWN), Input, Attr})
+_read_before: dict[tuple[int, int, int, int], tuple[CodeType, Result]] = {}
+"""What reading functions gave whose arguments are not known, by code (which is kept), globals, and how deep to go."""
+
+
+def forget_functions() -> None:
+    """Forget what functions gave that were read on the way to others."""
+    _read_before.clear()
 
 
 class _NoGlobals:
@@ -33,7 +46,7 @@ class _NoGlobals:
 class Reading:
     """One look at a callable and what it calls; ``depth`` is how many calls deep functions are followed."""
 
-    __slots__ = ("_active", "_init_made", "_mentioned", "_wide", "budget", "depth")
+    __slots__ = ("_active", "_cuts", "_init_made", "_wide", "budget", "depth")
 
     call = staticmethod(calls.call)
     attribute = staticmethod(calls.attribute)
@@ -42,8 +55,8 @@ class Reading:
     def __init__(self, depth: int = DEPTH) -> None:
         self.budget = _MOST_INSTRUCTIONS
         self.depth = depth
-        self._active: set[CodeType] = set()
-        self._mentioned: set[str] = set()
+        self._active: set[int] = set()
+        self._cuts = 0  # calls that were not followed since they are being read: what was found is less than all
         self._wide: dict[int, Globals] = {}
         self._init_made: dict[type, dict[str, Value]] = {}
 
@@ -52,10 +65,8 @@ class Reading:
         return Frame(self, _NOTHING_TO_DO, _NoGlobals(), {}, 0)
 
     def mention(self, f: Frame, root: str) -> None:
-        """Note once that a library is used at all, which says little."""
-        if root not in self._mentioned:
-            self._mentioned.add(root)
-            f.say(0.3 if meaning(f"{root}.x") == DEVICE else 0.2, f"uses {root}")
+        """Note that a library is used at all, which says little."""
+        f.say(0.3 if meaning(f"{root}.x") == DEVICE else 0.2, f"{_USES} {root}")
 
     def follows(self, f: Frame, callee: Known) -> bool:
         """Whether a function would be followed from here."""
@@ -64,34 +75,54 @@ class Reading:
     def follow(self, f: Frame, callee: Value, args: Sequence[Value], named: Mapping[str, Value]) -> Value:
         """Read a function that is called here; returns what it returns."""
         if type(callee) is Inner:
-            code, depth = callee.code, f.depth
-            wide: Looks = callee.wide.globals
             if callee.bound is not None:
                 args = [callee.bound, *args]
-            slots = _bound(code, args, named, callee.defaults, callee.keywords)
-            slots.update(zip(code.co_freevars, callee.cells, strict=False))
+            slots = _bound(callee.code, args, named, callee.defaults, callee.keywords)
+            slots.update(zip(callee.code.co_freevars, callee.cells, strict=False))
+            result = self._read(callee.code, callee.wide.globals, slots, f.depth)
+        elif self.follows(f, callee):
+            result = self._read_function(callee.value, args, named, f.depth + (not callee.free))
         else:
-            func: FunctionType = callee.value
-            if not self.follows(f, callee):
-                self.hand_on(f, args, named)
-                return UNKNOWN
-            code, depth = func.__code__, f.depth + (not callee.free)
-            wide = self._globals(func)
-            defaults = tuple(value_of(v) for v in func.__defaults__ or ())
-            keywords = {k: value_of(v) for k, v in (func.__kwdefaults__ or {}).items()}
-            slots = _bound(code, args, named, defaults, keywords)
-            slots.update(_cells(func))
-        if code in self._active:
+            self.hand_on(f, args, named)
             return UNKNOWN
-        self._active.add(code)
-        try:
-            result = Frame(self, code, wide, slots, depth).read()
-        finally:
-            self._active.discard(code)
-        through = f", in {code.co_name}" if depth != f.depth else ""
-        f.found.extend(Evidence(e.kind, e.weight, e.detail + through) for e in result.found)
-        f.hit = f.hit or (result.hit and bool(result.found))
+        if result.found:
+            by = "" if type(callee) is Inner or callee.free else f", in {callee.value.__code__.co_name}"
+            f.found.extend(_through(e, by) for e in result.found)
+            f.hit = f.hit or result.hit
         return result.returned
+
+    def _read_function(
+        self, func: FunctionType, args: Sequence[Value], named: Mapping[str, Value], depth: int
+    ) -> Result:
+        code = func.__code__
+        dull = func.__closure__ is None and not named and all(type(arg) in _DULL for arg in args)
+        key = id(code), id(func.__globals__), len(args), self.depth - depth
+        if dull and key in _read_before:
+            return _read_before[key][1]
+        given, only = func.__defaults__, func.__kwdefaults__
+        defaults = [value_of(v) for v in given] if given else ()
+        keywords = {k: value_of(v) for k, v in only.items()} if only else _NONE
+        slots = _bound(code, args, named, defaults, keywords)
+        if func.__closure__ is not None:
+            slots.update(_cells(func))
+        cuts = self._cuts
+        result = self._read(code, self._globals(func), slots, depth)
+        if dull and cuts == self._cuts and self.budget >= 0 and not (given or only):
+            if len(_read_before) > _MOST_READ:
+                _read_before.clear()
+            _read_before[key] = code, result
+        return result
+
+    def _read(self, code: CodeType, wide: Looks, slots: dict[str, Value], depth: int) -> Result:
+        number = id(code)
+        if number in self._active:
+            self._cuts += 1
+            return Result(False, [], UNKNOWN)
+        self._active.add(number)
+        try:
+            return Frame(self, code, wide, slots, depth).read()
+        finally:
+            self._active.discard(number)
 
     def names_of(self, f: Frame, body: Inner) -> dict[str, Value]:
         """Read the body of a class; returns what its names are."""
@@ -135,6 +166,13 @@ class Reading:
             return value
         made = self.made_by_init(f, owner).get(name)
         return made if type(made) is Made else value
+
+
+def _through(evidence: Evidence, by: str) -> Evidence:
+    """Evidence of a function that was called, with the name of that function; that a library is used needs none."""
+    if not by or evidence.detail.startswith(_USES):
+        return evidence
+    return Evidence(evidence.kind, evidence.weight, evidence.detail + by)
 
 
 def _cells(func: FunctionType) -> dict[str, Value]:

@@ -9,7 +9,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from . import sources
-from .libraries import ALIASES, ROOTS, root_of
+from .libraries import ALIASES, DEVICE, ROOTS, meaning, root_of
 from .objects import devices_of
 from .values import UNKNOWN, Attr, Instance, Items, Known, Made, Name, Value
 
@@ -157,9 +157,9 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     wrapped = getattr(obj, "__wrapped__", None) if kind is _CACHED else None
     if type(wrapped) is FunctionType:
         return value_of(wrapped, name, free)
-    for loaded in ROOTS:  # a mock in the place of a library
-        if sys.modules.get(loaded) is obj:
-            return Name(loaded)
+    mocked = _mocked(obj, kind)
+    if mocked is not None:
+        return mocked
     if (
         root_of(kind.__module__) in _HOST_ROOTS
         and not hasattr(kind, "__dlpack_device__")
@@ -167,6 +167,38 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     ):
         return Known(obj) if kind.__module__ != "unittest.mock" else Instance(kind, obj)
     return Instance(kind, obj)
+
+
+def _mocked(obj: Any, kind: type) -> Value | None:
+    """What a mock stands for that came out of one in the place of a library, by the names that mocks keep."""
+    names: list[str] = []
+    while True:
+        found = _library_name(obj)
+        if found is not None:
+            break
+        inside = vars(obj) if kind.__module__ == "unittest.mock" else {}
+        obj = inside.get("_mock_new_parent")
+        if obj is None or len(names) > 20:
+            return None
+        names.append(str(inside.get("_mock_new_name")))
+    path = ".".join([found, *(name for name in reversed(names) if name != "()")])
+    if "()" not in names:
+        return Name(path)
+    return Made(path, f"what {path} gives" if meaning(path) == DEVICE else "")
+
+
+_by_id: dict[int, str] = {}
+_listed = [0]
+
+
+def _library_name(obj: Any) -> str | None:
+    """The name under which an object stands among the modules that are loaded, if that is a library's."""
+    if _listed[0] != len(sys.modules):
+        _by_id.clear()
+        _by_id.update((id(module), name) for name, module in list(sys.modules.items()) if root_of(name) in ROOTS)
+        _listed[0] = len(sys.modules)
+    name = _by_id.get(id(obj))
+    return name if name is not None and sys.modules.get(name) is obj else None
 
 
 def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:

@@ -222,7 +222,8 @@ def _same(one: Value, other: Value) -> bool:
     if type(one) is not type(other):
         return False
     if type(one) is Known:
-        return one.value is other.value or (type(one.value) is str and one.value == other.value)
+        same = one.value is other.value
+        return same or (type(one.value) is type(other.value) is str and one.value == other.value)
     if type(one) is Name:
         return bool(one.path == other.path)
     return type(one) is Input and one.name == other.name

@@ -54,6 +54,10 @@ ROOTS = (
     "triton",
     "warp",
     "xgboost",
+    "whisper",
+    "ultralytics",
+    "sentence_transformers",
+    "lightning",
 )
 
 
