@@ -71,18 +71,22 @@ def _noted(layer: Layer, pools: Mapping[Key, str | tuple[str, ...]]) -> Layer:
     if not mine:
         return layer
     noted = copy.copy(layer)
+    given = layer.annotations or {}
     values = set(mine.values())
     # Keys that nobody reads are in no plan, so those of an array that is partly read follow the others.
-    pool: Any = values.pop() if len(values) == 1 else _ByKey(mine)
-    noted.annotations = {**(layer.annotations or {}), "pool": pool}
+    pool: Any = values.pop() if len(values) == 1 and "pool" not in given else _ByKey(mine, given.get("pool"))
+    noted.annotations = {**given, "pool": pool}
     return noted
 
 
 class _ByKey:
     """An annotation that is asked for each key."""
 
-    def __init__(self, pools: Mapping[Key, str | tuple[str, ...]]) -> None:
+    def __init__(self, pools: Mapping[Key, str | tuple[str, ...]], said: Any) -> None:
         self._pools = pools
+        self._said = said
 
-    def __call__(self, key: Key) -> str | tuple[str, ...] | None:
-        return self._pools.get(key)
+    def __call__(self, key: Key) -> Any:
+        if key in self._pools:
+            return self._pools[key]
+        return self._said(key) if callable(self._said) else self._said

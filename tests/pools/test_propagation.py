@@ -123,6 +123,33 @@ def test_a_collection_with_its_pools_written_on(arrays):
         hetsched.propagate_pools_in_collection(dd.from_pandas(pd.DataFrame({"a": [1]})))
 
 
+def test_what_stands_for_others(arrays):
+    """The results of others under names of its own: dask makes no tasks for them."""
+    a, b = arrays
+    with hetsched.pool("A"):
+        load = dask.delayed(np.ones)(10)
+    loaded = da.from_delayed(load, (10,), float)
+    assert hetsched.get_pool(loaded) == "A"
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(da.concatenate([b, b + 1])) == "B"
+        assert hetsched.get_pool(da.concatenate([a[0], b])) == ("A", "B")
+
+
+def test_asked_in_a_block_that_asks_for_each_key(arrays):
+    with hetsched.annotate(priority=lambda key: key[1]):
+        assert hetsched.get_pool(arrays[0]) == "A"
+
+
+def test_pools_written_on_a_layer_keep_what_was_said_of_its_other_tasks():
+    with hetsched.pool("A"):
+        large = da.ones(1000, chunks=1000)
+    with hetsched.annotate(pool=lambda key: ["A", "B"] if key[1] == 0 else "C"):
+        x = da.ones(2, chunks=1)
+    y = x[:1] + large
+    pools = hetsched.propagate_pools_in_collection(da.concatenate([y, x[1:]])).dask.layers[x.name].annotations["pool"]
+    assert [pools((x.name, n)) for n in range(2)] == ["A", "C"]
+
+
 def test_what_is_no_collection():
     with pytest.raises(TypeError, match="3 is not a dask collection"):
         hetsched.get_pool(3)
@@ -165,6 +192,11 @@ def test_the_report_of_unknown_sizes_and_prices():
         ({"A": 1}, "is a list of links"),
         ([{"between": ["A"]}], "does not say between which two pools"),
         ([{"between": ["A", "A"]}], "does not say between which two pools"),
+        ([{"between": ["1", 1]}], "does not say between which two pools"),
+        ([{"between": ["A", ["B"]]}], r"\['B'\] is no pool's name"),
+        ([{"between": ["A", ""]}], "'' is no pool's name"),
+        ([{"between": ["A", True]}], "True is no pool's name"),
+        ([{"between": ["A", "B"], "price": True}], "cannot be"),
         ([{"between": ["A", "B"], "bandwith": 3}], r"write \{between: \[A, B\]"),
         ([{"between": ["A", "B"], "bandwidth": "fast"}], "'fast' is not a size"),
         ([{"between": ["A", "B"], "latency": "soon"}], "the latency is 'soon'"),

@@ -139,7 +139,7 @@ def test_p06_the_cost_of_propagation(graph):
         for n in range(60):
             tasks |= {f"l{n}": (abs, f"x{n}"), f"r{n}": (abs, f"x{n}"), f"x{n + 1}": (max, f"l{n}", f"r{n}")}
     keys = list(tasks) if graph == "independent" else [list(tasks)[-1]]
-    draft = draft_of(tasks, keys)
+    draft, _ = draft_of(tasks, keys)
     first, last = draft.keys.index("x0"), draft.keys.index(keys[-1])
     for notes in ({}, {first: {"pool": "A"}}, {first: {"pool": "A"}, last: {"pool": "B"}}):
         draft.notes = dict(notes)
