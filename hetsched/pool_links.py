@@ -76,6 +76,7 @@ def _read(entry: Any) -> tuple[PoolPair, Link]:
         raise ValueError(f"{where}, and {error}: {_FORM}") from None
     if one == other:
         raise ValueError(f"{where}, and does not say between which two pools: {_FORM}")
-    if link.bandwidth == 0 or isinstance(price, bool) or (link.price is not None and not 0 <= link.price < float("inf")):
+    paid = link.price is None or (0 <= link.price < float("inf") and not isinstance(price, bool))
+    if link.bandwidth == 0 or not paid:
         raise ValueError(f"{where}, with a bandwidth or price that cannot be: {_FORM}")
     return (one, other), link

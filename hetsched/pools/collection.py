@@ -19,9 +19,10 @@ C = TypeVar("C")
 
 
 def get_pool(x: Any) -> str | tuple[str, ...] | None:
-    """The pool in which the results of a dask collection would be made, several where it may be one of those.
+    """The pool in which the results of a dask collection would be made, or several.
 
-    None: any worker may make them. It is what was said, or, where propagation is on, what follows from that.
+    Several where any of those will do, and where some results are made in one and some in another. None: any worker
+    may make them. It is what was said, or, where propagation is on, what follows from that.
     """
     planned = plan_of([x])
     found: dict[str, None] = {}

@@ -24,7 +24,9 @@ def ran(problem, restricted):
             places[n] = place
         for n, place in enumerate(places):
             if place is None:
-                held = [sum(problem.weights[d] for d in problem.inputs[n] if places[d] == pool) for pool in range(count)]
+                held = [0] * count
+                for d in problem.inputs[n]:
+                    held[places[d]] += problem.weights[d]
                 places[n] = held.index(max(held))
         found.append(problem.cost(places))
     return statistics.fmean(found)
@@ -33,7 +35,7 @@ def ran(problem, restricted):
 def along(problem):
     """The pool that holds most of what a layer reads, one layer after the other."""
     places: list[int | None] = []
-    for n, layer in enumerate(problem.layers):
+    for layer in problem.layers:
         held = dict.fromkeys(range(len(problem.pools)), 0)
         taken = [d for d in layer.inputs if places[d] is not None]
         for d in taken:

@@ -72,6 +72,13 @@ def test_delayed_bags_frames_and_plain_graphs():
         assert {row.key: row.annotations.get("pool") for row in hetsched.last_report()} == {"x": "A", "y": "A"}
 
 
+def test_an_array_in_a_delayed_function(arrays):
+    """As dask has it the annotations are gone; this way they are kept, and the page on annotations says so."""
+    blocks = arrays[0].to_delayed(optimize_graph=False).tolist()
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(dask.delayed(len)(blocks)) == "A"
+
+
 def test_on_the_call():
     with hetsched.propagate_pools():
         hetsched.get({"x": (lambda: 1,), "y": (lambda x: x, "x")}, "y", annotations={"x": {"pool": "A"}})
@@ -133,6 +140,19 @@ def test_what_stands_for_others(arrays):
     with hetsched.propagate_pools():
         assert hetsched.get_pool(da.concatenate([b, b + 1])) == "B"
         assert hetsched.get_pool(da.concatenate([a[0], b])) == ("A", "B")
+
+
+def test_parts_of_a_layer_that_read_from_different_pools(arrays):
+    """Each part runs where its data is; only what reads from both at once is placed as one."""
+    a, b = arrays
+    both = da.concatenate([a[0], b])
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(both * 2 + 1) == ("A", "B")
+        assert compute((both * 2 + 1).sum())["sum"] == {"A", "B"}
+        written = hetsched.propagate_pools_in_collection(both * 2 + 1)
+        rows = [(row.pool, row.nbytes) for row in hetsched.pool_report(da.concatenate([a[0, :50], b]) + 1).rows[-2:]]
+    assert hetsched.get_pool(written) == ("A", "B")
+    assert sorted(rows) == [("A", 400), ("B", 800)]
 
 
 def test_asked_in_a_block_that_asks_for_each_key(arrays):

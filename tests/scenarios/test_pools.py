@@ -102,6 +102,18 @@ def test_p01_without_propagation_more_travels(client):
     assert fetched.bytes["B"] > 1_000_000
 
 
+def test_what_lies_in_two_pools_is_read_part_by_part(client):
+    with hetsched.pool("A"):
+        a = da.random.random((600, 500), chunks=250)
+    with hetsched.pool("B"):
+        b = da.random.random((1000, 500), chunks=250)
+    total = (da.concatenate([a, b]) + 1).sum()
+    with hetsched.propagate_pools(), Fetched(client) as fetched:
+        total.compute(scheduler=client)
+        assert hetsched.pool_report(total).bytes_after < FEW
+    assert sum(fetched.bytes.values()) < FEW
+
+
 def test_p03_what_follows_from_no_pool_is_free(client):
     with hetsched.pool("A"):
         load = dask.delayed(pool_here)()

@@ -53,8 +53,10 @@ def propagate(layers: Sequence[Layer], prices: Prices | None = None, min_saving:
 
     A layer is left free where to restrict it saves less than ``min_saving`` of the bytes it reads (of those it makes,
     where it reads none), all others being where they were put; unless, as the graph would run, the layers left free
-    would then cost more together than if each took over the pool that holds most of what it reads. Takes time in proportion to the layers and what they
-    read, but for the cuts, which are only made where different pools meet.
+    would then cost more together than if each took over the pool that holds most of what it reads.
+
+    Takes time in proportion to the layers and what they read, but for the cuts, which are only made where different
+    pools meet.
     """
     problem = Problem(layers, prices or Prices())
     places = multiway_cut(problem)

@@ -85,7 +85,7 @@ class _Running:
         self._inputs = {n: [d for d in problem.inputs[n] if problem.placed[d]] for n in self.order}
 
     def bytes(self, restricted: dict[int, int]) -> float:
-        """What crosses in the mean (in steps, see :class:`Prices`) where layers are restricted so (-1: they are not)."""
+        """What crosses in the mean, in steps (see :class:`Prices`), where layers are restricted so (-1: are free)."""
         anywhere = [n for n in self.order if restricted[n] < 0 and not self._inputs[n]]
         total = count = 0
         for choice in self._choices([self._problem.allowed[n] for n in anywhere]):
