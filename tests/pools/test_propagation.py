@@ -150,7 +150,8 @@ def test_parts_of_a_layer_that_read_from_different_pools(arrays):
         assert hetsched.get_pool(both * 2 + 1) == ("A", "B")
         assert compute((both * 2 + 1).sum())["sum"] == {"A", "B"}
         written = hetsched.propagate_pools_in_collection(both * 2 + 1)
-        rows = [(row.pool, row.nbytes) for row in hetsched.pool_report(da.concatenate([a[0, :50], b]) + 1).rows[-2:]]
+        report = hetsched.pool_report(da.concatenate([a[0, :50], b]) + 1)
+        rows = [(row.pool, row.nbytes) for row in report.rows if row.layer.startswith("add")]
     assert hetsched.get_pool(written) == ("A", "B")
     assert sorted(rows) == [("A", 400), ("B", 800)]
 
