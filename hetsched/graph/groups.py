@@ -11,7 +11,7 @@ from hetsched.core.types import prefix_of
 
 from .draft import Draft
 from .sizes import Size
-from .strands import Strand, strands
+from .strands import NOWHERE, Strand, strands
 
 __all__ = ["Groups", "Measured", "group", "restrict", "says_pool"]
 
@@ -20,7 +20,7 @@ Measured: TypeAlias = Callable[[Iterable[str]], Mapping[str, float]]
 
 _Said: TypeAlias = tuple[tuple[str, ...] | None, bool, bool]
 _NOTHING: _Said = (None, False, False)
-_ANY: Strand = frozenset()
+_NO_POOL: frozenset[str] = frozenset()
 _UNKNOWN: tuple[int | None, str] = (None, "unknown")
 
 
@@ -38,7 +38,7 @@ def says_pool(notes: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def group(draft: Draft, sizes: Mapping[str, Size], measured: Measured | None = None) -> Groups:
-    """Put tasks of one name, of which the same is said and which read from the same pools, together.
+    """Put tasks of one name, of which the same is said and which read from the same pools and layers, together.
 
     Sizes are taken from the layer's shape or rows, else from the hint ``nbytes``, else from what was measured.
     """
@@ -66,7 +66,7 @@ def group(draft: Draft, sizes: Mapping[str, Size], measured: Measured | None = N
 
 
 def _kinds(draft: Draft) -> list[tuple[Any, _Said, Strand]]:
-    """Of each task its name, what is said of it, and which pools it leads back to, where that can differ."""
+    """Of each task its name, what is said of it and what it leads back to, where more than one pool is said."""
     said_of: dict[int, _Said] = {}
     said = [_NOTHING] * len(draft)
     for number, note in draft.notes.items():
@@ -78,11 +78,11 @@ def _kinds(draft: Draft) -> list[tuple[Any, _Said, Strand]]:
     ]
     pools = {pool for names, _, _ in said_of.values() for pool in names or ()}
     if len(pools) < 2:
-        return [(name, mine, _ANY) for name, mine in named]
+        return [(name, mine, NOWHERE) for name, mine in named]
 
-    def begins(number: int) -> Strand | None:
+    def begins(number: int) -> frozenset[str] | None:
         names, forbidden, loose = said[number]
-        return _ANY if forbidden or loose else None if names is None else frozenset(names)
+        return _NO_POOL if forbidden or loose else None if names is None else frozenset(names)
 
     found = strands(draft.deps, named, begins, len(pools))
     return [(name, mine, strand) for (name, mine), strand in zip(named, found, strict=True)]

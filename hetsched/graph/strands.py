@@ -1,44 +1,67 @@
-"""Tasks of one layer that lead back to different pools: a concatenation of what lies in two is read part by part."""
+"""Tasks of one layer that read what lies in different pools: a concatenation of that is read part by part."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple
 
-__all__ = ["Strand", "strands"]
+__all__ = ["NOWHERE", "Strand", "strands"]
 
-Strand: TypeAlias = frozenset[str]
-"""The pools from which what a task reads comes."""
 
-_NOWHERE: Strand = frozenset()
+class Strand(NamedTuple):
+    """The pools that a task leads back to and, where those are several, the groups of the tasks that it reads."""
+
+    pools: frozenset[str]
+    inputs: frozenset[int]
+
+
+NOWHERE = Strand(frozenset(), frozenset())
 
 
 def strands(
     deps: Sequence[Sequence[int]],
     kinds: Sequence[Hashable],
-    begins: Callable[[int], Strand | None],
+    begins: Callable[[int], frozenset[str] | None],
     pools: int,
 ) -> list[Strand]:
-    """For each task the pools it leads back to, alike for all tasks of a kind where that would make too many parts.
+    """Tell tasks of a kind apart by what they read: those of a kind and a strand are a group.
 
     ``deps`` are the numbers of the tasks that each reads, ``begins`` says of a task from which pools its result is,
-    None where that follows from what it reads. More than twice as many parts as there are ``pools`` are too many: they
-    are the ways in which a reduction mixes. Takes time in proportion to the tasks and what they read.
+    None where that follows from what it reads. Tasks that all lead back to one pool are alike. A kind that would come
+    to more than twice as many parts as there are ``pools`` stays whole: those are the ways in which a reduction mixes.
+    Takes time in proportion to the tasks and what they read.
     """
-    found: list[Strand] = [_NOWHERE] * len(deps)
-    known: dict[Strand, Strand] = {_NOWHERE: _NOWHERE}
+    found = [NOWHERE] * len(deps)
+    groups: dict[tuple[Hashable, Strand], int] = {}
+    group_of = [-1] * len(deps)
     parts: dict[Hashable, set[Strand]] = {}
     for n in _inputs_first(deps):
-        strand = begins(n)
-        if strand is None:
-            strand = _NOWHERE
-            for d in deps[n]:
-                if found[d] is not strand:
-                    strand = known.setdefault(both := strand | found[d], both)
+        kind = kinds[n]
+        mine = begins(n)
+        strand = _strand(deps[n], kind, kinds, found, group_of) if mine is None else Strand(mine, frozenset())
         found[n] = strand
-        parts.setdefault(kinds[n], set()).add(strand)
-    many = {kind for kind, mine in parts.items() if len(mine) > 2 * pools}
-    return [_NOWHERE if kind in many else strand for kind, strand in zip(kinds, found, strict=True)] if many else found
+        group_of[n] = groups.setdefault((kind, strand), len(groups))
+        parts.setdefault(kind, set()).add(strand)
+    many = {kind for kind, each in parts.items() if len(each) > 2 * pools}
+    return [NOWHERE if kind in many else strand for kind, strand in zip(kinds, found, strict=True)] if many else found
+
+
+def _strand(
+    read: Sequence[int], kind: Hashable, kinds: Sequence[Hashable], found: Sequence[Strand], group_of: Sequence[int]
+) -> Strand:
+    if len(read) == 1 and len(found[read[0]].pools) < 2:
+        return found[read[0]]
+    pools: frozenset[str] = frozenset()
+    for d in read:
+        pools |= found[d].pools
+    inputs: set[int] = set()
+    if len(pools) > 1:
+        for d in read:
+            if kinds[d] == kind:  # one after the other in a layer: they go together
+                inputs |= found[d].inputs
+            else:
+                inputs.add(group_of[d])
+    return Strand(pools, frozenset(inputs))
 
 
 def _inputs_first(deps: Sequence[Sequence[int]]) -> list[int]:

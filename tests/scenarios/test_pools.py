@@ -107,11 +107,18 @@ def test_what_lies_in_two_pools_is_read_part_by_part(client):
         a = da.random.random((600, 500), chunks=250)
     with hetsched.pool("B"):
         b = da.random.random((1000, 500), chunks=250)
-    total = (da.concatenate([a, b]) + 1).sum()
-    with hetsched.propagate_pools(), Fetched(client) as fetched:
-        total.compute(scheduler=client)
-        assert hetsched.pool_report(total).bytes_after < FEW
-    assert sum(fetched.bytes.values()) < FEW
+    both = da.concatenate([a, b])
+    anomaly = (both - both.mean(axis=0)).std()
+    with hetsched.propagate_pools():
+        with Fetched(client) as total:
+            (both + 1).sum().compute(scheduler=client)
+        with Fetched(client) as deviation:
+            anomaly.compute(scheduler=client)
+        report = hetsched.pool_report(anomaly)
+    assert sum(total.bytes.values()) < FEW
+    means = (3 + 1) * 500 * 8  # of the blocks of A and, back again, of all
+    assert report.bytes_after < means + FEW
+    assert sum(deviation.bytes.values()) < means + 10 * FEW
 
 
 def test_p03_what_follows_from_no_pool_is_free(client):
