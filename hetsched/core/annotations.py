@@ -238,6 +238,8 @@ def _validated(annotations: Mapping[str, object], per_key: bool, of: str) -> Ann
         raise AnnotationError(f"the annotations{of} must be a mapping from name to value, not {_shown(annotations)}")
     checked = dict(annotations)
     for name, value in annotations.items():
+        if not isinstance(name, str):
+            raise AnnotationError(f"an annotation's name is a text, and not {_shown(name)}{of}")
         rule = VOCABULARY.get(name) or REGISTERED.get(name)
         if rule is None or (per_key and callable(value)):
             continue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from dask._task_spec import DataNode
 
-from hetsched.core.annotations import combine, validate
+from hetsched.core.annotations import combine, resolve, validate, varies
 from hetsched.core.types import Key, TaskSpec, prefix_of
 from hetsched.errors import AnnotationError
 from hetsched.worker.collector import collector_paused
@@ -53,11 +53,11 @@ def build(
     deserves.
     """
     requested = flat_keys(keys)
-    material = materialise(dsk)
+    per_key = _PerKey(by_key) if by_key else None
+    material = materialise(dsk, per_key.names if per_key is not None else ())
     graph = material.graph
     if known:
         graph = {**graph, **{key: DataNode(key, value) for key, value in known.items()}}
-    per_key = _PerKey(by_key) if by_key else None
     with collector_paused(len(material.graph)):
         reader = Reader(graph, _notes(validate(around, per_key=True) if around else {}, material.notes))
         numbers = reader.read(requested)
@@ -123,6 +123,11 @@ class _PerKey:
     """Annotations given on the call, by key or prefix."""
 
     def __init__(self, given: Mapping[Key, Mapping[str, Any]]) -> None:
+        if not isinstance(given, Mapping):
+            raise AnnotationError(
+                f"annotations= maps a key or a prefix to its annotations, as in {{'load': {{'retries': 2}}}}; "
+                f"it is not {given!r:.200}"
+            )
         self._given: dict[Key, dict[str, Any]] = {}
         for name, notes in given.items():
             if not isinstance(notes, Mapping):
@@ -130,7 +135,13 @@ class _PerKey:
                     f"annotations= maps a key or a prefix to its annotations, as in {{{name!r}: {{'retries': 2}}}}; "
                     f"the value given for {name!r} is {notes!r}"
                 )
-            self._given[name] = validate(notes)
+            self._given[name] = validate(notes, per_key=True)
+        self._varying = {name for name, notes in self._given.items() if varies(notes)}
+
+    @property
+    def names(self) -> Collection[Key]:
+        """The keys and prefixes that are spoken of."""
+        return self._given.keys()
 
     def apply(self, draft: Draft) -> None:
         """Put them on the tasks; warn of a name that is no task's."""
@@ -140,6 +151,8 @@ class _PerKey:
                 found = self._given.get(name)
                 if found is not None:
                     note = draft.notes.get(number)
+                    if name in self._varying:
+                        found = resolve(found, key)
                     draft.annotate(number, combine(note, found) if note else found)
                     unused.pop(name, None)
         if unused:

@@ -18,7 +18,10 @@ _MOST: Final = 4096
 
 
 class Checked:
-    """Gives annotations in their normal form; equal ones give one dict, so that they can be told by identity."""
+    """Gives annotations in their normal form, callables as they are.
+
+    Equal ones give one dict, so that they can be told by identity.
+    """
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] | None = None
@@ -36,7 +39,7 @@ class Checked:
         checked = self._alike.get(content) if content else None
         if checked is None:
             try:
-                checked = validate(given)
+                checked = validate(given, per_key=True)
             except AnnotationError as error:
                 error.add_note(f"it was given to the task {key!r}")
                 raise

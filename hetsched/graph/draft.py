@@ -19,7 +19,7 @@ class Draft:
     ``kwargs`` and ``notes`` (annotations) hold an entry only for the tasks that have any.
     """
 
-    __slots__ = ("args", "deps", "distinct", "funcs", "keys", "kwargs", "notes")
+    __slots__ = ("args", "deps", "distinct", "funcs", "keys", "kwargs", "notes", "part_of")
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -30,6 +30,8 @@ class Draft:
         self.notes: dict[int, dict[str, Any]] = {}
         self.distinct: dict[int, dict[str, Any]] = {}
         """All annotations that tasks have, or had, by their id."""
+        self.part_of: dict[int, Key] = {}
+        """Of tasks that were part of another in the graph, the key of that one."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -40,7 +42,7 @@ class Draft:
         self.distinct[id(note)] = note
 
     def resolve(self) -> None:
-        """Call, with each task's key, what its annotations leave to be called.
+        """Call, with each task's key, what its annotations leave to be called; for a part it is the whole task's.
 
         Raises AnnotationError, and what is called raises.
         """
@@ -49,7 +51,9 @@ class Draft:
         if varying:
             for number, note in [*notes.items()]:
                 if id(note) in varying:
-                    self.annotate(number, resolve(note, self.keys[number]))
+                    self.annotate(number, resolve(note, self.part_of.get(number, self.keys[number])))
+            for known in varying:
+                del self.distinct[known]
 
     def specs(self) -> tuple[list[TaskSpec], list[int]]:
         """Put the tasks into their order; returns them and, for each number, its place in it.

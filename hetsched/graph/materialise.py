@@ -10,7 +10,7 @@ mapping. So where there are any, only the optimisation that keeps layers is let 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 import dask
@@ -22,6 +22,7 @@ from hetsched.core.annotations import resolve, validate, varies
 from hetsched.core.types import Key
 
 from .carried import some_carry
+from .guarded import Named, guarded, named_by, unguarded
 from .request import flat_keys
 
 __all__ = ["Material", "materialise"]
@@ -40,37 +41,40 @@ class Material(NamedTuple):
     fuse: bool
 
 
-def materialise(dsk: Any) -> Material:
+def materialise(dsk: Any, named: Collection[Key] = ()) -> Material:
     """Take any form of graph: an expression, a HighLevelGraph, a mapping.
 
-    Raises AnnotationError, naming the annotation, where a known one has a bad value.
+    Layers that have a key which is ``named``, by key or prefix, count as annotated. Raises AnnotationError, naming the
+    annotation, where a known one has a bad value.
     """
     if isinstance(dsk, HighLevelGraph):
         return _from_layers([dsk], False)
     if isinstance(dsk, Mapping):
         return Material(dsk, {}, False)
     if isinstance(dsk, _HLGExprSequence):
-        return _from_expressions(dsk.operands)
+        return _from_expressions(dsk.operands, named_by(named))
     if isinstance(dsk, HLGExpr):
-        return _from_expressions([dsk])
+        return _from_expressions([dsk], named_by(named))
     return Material(dsk.__dask_graph__(), {}, False)
 
 
-def _from_expressions(expressions: list[HLGExpr]) -> Material:
+def _from_expressions(expressions: list[HLGExpr], named: Named) -> Material:
     graphs: list[HighLevelGraph | Mapping[Key, Any]] = []
     fuse = False
     user_wants_fusion = dask.config.get("optimization.fuse.active", None) is not False
     for expression in expressions:
-        graph, mine = _optimised(expression.hlg, expression.low_level_optimizer, _keys_of(expression))
+        graph, mine = _optimised(expression.hlg, expression.low_level_optimizer, _keys_of(expression), named)
         fuse = fuse or mine
         graphs.append(graph)
     return _from_layers(graphs, fuse and user_wants_fusion)
 
 
-def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLevelGraph | Mapping[Key, Any], bool]:
+def _optimised(
+    hlg: HighLevelGraph, optimizer: Any, keys: Any, named: Named
+) -> tuple[HighLevelGraph | Mapping[Key, Any], bool]:
     if optimizer is None:
         return hlg, False
-    annotated = any(layer.annotations for layer in hlg.layers.values())
+    annotated = any(layer.annotations or named(name) for name, layer in hlg.layers.items())
     by_dask = str(getattr(optimizer, "__module__", "")).startswith(_FUSED_BY_DASK)
     if by_dask and not annotated and not _is_array(optimizer):
         annotated = some_carry(hlg)  # that of bags makes calls lazy, so that they would run in their readers' tasks
@@ -79,7 +83,13 @@ def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLeve
     # The first keeps the layers; the second keeps dask from merging layers whose annotations differ.
     # dask's configuration is the process's: overlapping changes of it would not be undone in their order.
     with _configuring, dask.config.set({"optimization.fuse.active": False, "optimization.annotations.fuse": False}):
-        graph = optimizer(hlg, keys)
+        if _is_array(optimizer):
+            before = guarded(hlg, named)
+            graph = optimizer(before, keys)
+            if isinstance(graph, HighLevelGraph):
+                graph = unguarded(graph, before)
+        else:
+            graph = optimizer(hlg, keys)
     if annotated and not isinstance(graph, HighLevelGraph):
         graph = hlg.cull(set(flat_keys(keys)))  # type: ignore[arg-type]  # dask says narrower than it takes
     return graph, by_dask

@@ -10,6 +10,7 @@ from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef, _ex
 from hetsched.core.annotations import combine
 from hetsched.core.graph_task import GraphTask
 from hetsched.core.types import EACH, Key, Ref, prefix_of
+from hetsched.errors import GraphError
 from hetsched.worker.plan import Link, OnList, OwnCall
 
 from .builder import KEY_TYPES, Builder, Made
@@ -71,7 +72,7 @@ class Reader:
             elif isinstance(raw, Container):
                 self._read_nested(raw.items, True, {})
             elif type(raw.node) is GraphTask:
-                self._read_own_form(raw.node, names[number], raw.scope)
+                self._read_own_form(raw.node, raw.scope[_OF], raw.scope)
             else:
                 self._read_nested(raw.node, False, raw.scope)
             if self._notes is not None or self._found is not None:
@@ -81,7 +82,9 @@ class Reader:
         return numbers
 
     def _annotate(self, number: int, raw: Any) -> None:
-        name = raw.scope[_OF] if isinstance(raw, _Part) else self.keys.names[number]
+        name = self.keys.names[number]
+        if isinstance(raw, _Part):
+            name = self.draft.part_of[number] = raw.scope[_OF]
         note = self._notes(name) if self._notes is not None else None
         found, self._found = self._found, None
         if found:
@@ -141,7 +144,10 @@ class Reader:
         self._fill(builder, builder.read(raw, legacy))
 
     def _read_own_form(self, task: GraphTask, name: Key, scope: dict[Key, Any] | None = None) -> None:
-        """Read one of our own calls, and take up its annotations."""
+        """Read one of our own calls, and take up its annotations. Raises GraphError where it calls nothing."""
+        if not callable(task.func):
+            given = f"{task.func!r:.200}; it was given for the task {name!r}"
+            raise GraphError(f"hetsched.Task takes a callable, not {given}")
         if task.kwargs or scope:
             note, bare = task.annotations, GraphTask(task.func, task.args, task.kwargs, None)
             self._read_nested(bare, True, scope or {})
