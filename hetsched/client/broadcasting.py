@@ -39,19 +39,24 @@ async def spread(
     submit: Callable[[Sequence[TaskSpec]], Sequence[BaseFuture]],
     futures: Sequence[BaseFuture],
     copies: int | None,
-    note: Mapping[str, Any],
+    notes: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Have results copied to workers that ``note`` allows, once they are there. Cancelled, it leaves nothing behind."""
+    """Have results copied to workers that the note of each allows, once they are there.
+
+    Cancelled, it leaves nothing behind.
+    """
     with trio.move_on_after(PATIENCE):
         try:
             await Waiting([future._result for future in futures]).wait()  # noqa: SLF001 - of this room
             info: Mapping[str, Any] = await session.ask("info", None)
-            names = sorted(name for name, about in info["workers"].items() if _is_meant(name, about, note))
+            workers = sorted(info["workers"].items())
+            distinct = {id(note): note for note in notes}
+            meant = {n: [name for name, about in workers if _is_meant(name, about, distinct[n])] for n in distinct}
             held = await who_has(session, futures)
             touches = [
                 TaskSpec((f"broadcast-{uuid4().hex}", name), id, (future,), None, (), {"workers": (name,)})
-                for number, future in enumerate(futures)
-                for name in _lacking(names, held[future.key], copies, number)
+                for number, (future, note) in enumerate(zip(futures, notes, strict=True))
+                for name in _lacking(meant[id(note)], held[future.key], copies, number)
             ]
             touched = submit(touches)
             await Waiting([future._result for future in touched]).wait()  # noqa: SLF001

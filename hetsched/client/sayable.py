@@ -20,15 +20,17 @@ from hetsched.errors import AnnotationError
 __all__ = ["can_be_sent", "check_carried", "sayable", "sayable_note"]
 
 _WIDE: Final = 1 << 60
+_DEEP: Final = 32
+"""So many containers within each other are looked into; a message has fewer around what is in it."""
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a value is made of the simplest types alone, so that all can be done with it."""
+def _is_plain(value: Any, deep: int = _DEEP) -> bool:
+    """Whether a value is made of the simplest types alone, and not too deep, so that all can be done with it."""
     kind = type(value)
     if kind is dict:
-        return all(_is_plain(name) and _is_plain(item) for name, item in value.items())
+        return deep > 0 and all(_is_plain(name, deep - 1) and _is_plain(item, deep - 1) for name, item in value.items())
     if kind is tuple or kind is list:
-        return all(_is_plain(item) for item in value)
+        return deep > 0 and all(_is_plain(item, deep - 1) for item in value)
     if kind is int:
         return bool(-_WIDE < value < _WIDE)
     return value.isascii() if kind is str else kind is float or kind is bool or value is None
@@ -36,7 +38,11 @@ def _is_plain(value: Any) -> bool:
 
 def can_be_sent(value: Any) -> bool:
     """Whether the wire has a word for it; what belongs to a plugin may be anything."""
-    return _is_plain(value) or _can_be_packed(value)
+    if _is_plain(value):
+        return True
+    for _ in range(_DEEP):
+        value = [value]
+    return _can_be_packed(value)
 
 
 def _can_be_packed(value: Any) -> bool:

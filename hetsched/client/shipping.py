@@ -11,6 +11,7 @@ from hetsched.comm.columns import Columns, Gathered, Steady, is_bare
 from hetsched.comm.functions import Function, dump_function
 from hetsched.comm.messages import GraphPart
 from hetsched.comm.pickling import PYTHON, Pickled, dumps
+from hetsched.core.needs import PYTHON as BY_VALUE
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
 from hetsched.detection import wanted
 from hetsched.graph.makers import Makers
@@ -322,7 +323,7 @@ class _Packer:
         if sent is None:
             sent = sayable_note(key, note)
             if by_value:
-                sent["python"] = _PYTHON
+                sent[BY_VALUE] = _PYTHON
             self._notes[known] = sent
         return sent
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 from dask.base import compute, get_annotations, persist
 from dask.utils import funcname
 
+from hetsched.annotated_callable import annotations_of
 from hetsched.comm.pickling import itself
 from hetsched.core.annotations import combine, resolve, validate, varies
 from hetsched.core.types import Key, TaskSpec
@@ -111,7 +112,9 @@ class Submitting(Generic[F]):
         if copies != 1:
             found: dict[BaseFuture, None] = {}
             futures_in(made, found)
-            self.session.begin_soon(spread, self.session, self._submit, list(found), copies, note or {})
+            none: dict[str, Any] = {}
+            notes = [_of_key(note, future.key) or none for future in found]
+            self.session.begin_soon(spread, self.session, self._submit, list(found), copies, notes)
         return made
 
     def _scattered(self, data: Any, note: dict[str, Any] | None) -> Any:
@@ -123,7 +126,9 @@ class Submitting(Generic[F]):
 
     def _scatter(self, values: Sequence[Any], note: dict[str, Any] | None) -> list[F]:
         name = f"scatter-{uuid4().hex}"
-        return self._submit([TaskSpec((name, n), itself, (v,), None, (), note) for n, v in enumerate(values)])
+        return self._submit([
+            TaskSpec((name, n), itself, (v,), None, (), _of_key(note, (name, n))) for n, v in enumerate(values)
+        ])  # fmt: skip
 
     def persist(
         self, collections: Any, optimize_graph: bool = True, *, workers: Any = None, pool: Any = None,
@@ -221,13 +226,15 @@ def _said(given: Iterable[Any], others: Mapping[str, Any] | None) -> dict[str, A
 
 def _note(func: Any, said: dict[str, Any]) -> dict[str, Any] | None:
     """The annotations of a task: those around, those its function carries, those given with the call."""
-    note = validate(get_annotations(), per_key=True)
+    around = validate(get_annotations(), per_key=True)
+    note = around
     if func is not None and (own := carried(func)):
         note = combine(note, own)
     note = combine(note, said)
-    if note and "provenance" not in said and (site := call_site()):
-        return {**note, "provenance": site}
-    return note or None
+    if not note or "provenance" in said or "provenance" in (annotations_of(func) or ()):
+        return note or None
+    site = around.get("provenance") or call_site()  # what a person said, else where this is
+    return {**note, "provenance": site} if site else note
 
 
 def _of_key(note: dict[str, Any] | None, key: Key) -> dict[str, Any] | None:

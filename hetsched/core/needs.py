@@ -10,8 +10,8 @@ from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
 __all__ = ["ALL", "DEEPER", "PYTHON", "Needs", "Only", "level_of", "rank_of"]
 
-PYTHON = "python"
-"""The annotation that names the Python version a task's function needs; made by hetsched, not by people."""
+PYTHON: Final = "by value of python"
+"""The annotation that names the Python version a task's function needs; made by hetsched, and no name of a person's."""
 
 ALL: Final = 1 << 30
 """As many copies of a result as there are workers."""

@@ -142,3 +142,52 @@ def test_a_task_knows_itself_in_this_process(executor):
         "job": "j", "executor": executor, "pool": "P", "nested": {"a": [1, (2, None)]}, "provenance": "",
     }  # fmt: skip
     assert found.executor == executor
+
+
+def test_scattered_values_have_what_is_said_by_key(cluster):
+    with hetsched.Client(cluster) as client:
+        keys = []
+        with hetsched.annotate(job=lambda key: keys.append(key) or f"j{key[1]}", pool=lambda key: None):
+            made = client.scatter([1, 2], broadcast=True)
+        assert client.gather(made) == [1, 2]
+        assert {key[1] for key in keys} == {0, 1}
+        assert "j1" in client.scheduler_info()["jobs"]
+
+
+def test_a_provenance_that_a_person_gave_is_left_as_it_is(client):
+    said = hetsched.task(provenance_of_task, provenance="in the callable")
+    with hetsched.annotate(provenance="around"):
+        assert client.submit(provenance_of_task).result() == "around"
+        assert client.submit(hetsched.task(provenance_of_task, retries=1)).result() == "around"
+        assert client.submit(said).result() == "in the callable"
+        assert client.submit(said, annotations={"provenance": "on the call"}).result() == "on the call"
+        assert [future.result() for future in client.map(provenance_of_task, [1])] == ["around"]
+    assert "test_client_annotations" in client.submit(hetsched.task(provenance_of_task, retries=1)).result()
+
+
+def provenance_of_task(*_):
+    return hetsched.current_task().annotations.get("provenance")
+
+
+@pytest.mark.parametrize("name", [1, None, b"shelf", ("shelf",)])
+def test_a_name_that_is_no_text_ends_no_connection(client, name):
+    with pytest.raises(AnnotationError, match="an annotation's name is a text"):
+        client.submit(own, annotations={name: 1})
+    with pytest.raises(AnnotationError, match="an annotation's name is a text"):
+        client.get({"x": hetsched.Task(own, annotations={name: 1})}, "x")
+    assert client.submit(abs, -1).result() == 1
+
+
+def test_no_name_of_a_persons_has_an_effect_that_only_ours_have(client):
+    assert client.submit(own, annotations={"python": "2.7"}).result() == {"python": "2.7"}
+
+
+@pytest.mark.parametrize("deep", [30, 40, 300, 420])
+def test_values_that_are_nested_deeply_travel(client, deep):
+    value = []
+    for _ in range(deep):
+        value = [value]
+    found = client.submit(own, annotations={"nested": value}).result()["nested"]
+    for _ in range(deep):
+        (found,) = found
+    assert found == []

@@ -21,6 +21,7 @@ from hetsched.comm.payloads import Depot, Supplies
 from hetsched.comm.pickling import PYTHON
 from hetsched.comm.wire import encode, from_client, to_worker
 from hetsched.core.commands import RunTask
+from hetsched.core.needs import PYTHON as BY_VALUE
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.errors import AnnotationError
 from hetsched.worker.plan import OnList, Plan
@@ -107,9 +108,9 @@ def test_any_graph_runs_as_it_would_here(tasks):
     assert results == expected(tasks)
     for spec, sent in zip(tasks, specs, strict=True):
         assert sent.key == spec.key
-        assert {k: v for k, v in (sent.annotations or {}).items() if k != "python"} == (spec.annotations or {})
+        assert {k: v for k, v in (sent.annotations or {}).items() if k != BY_VALUE} == (spec.annotations or {})
         by_value = getattr(spec.func, "__name__", "") == "by_value"
-        assert (sent.annotations or {}).get("python") == (HERE if by_value else None)
+        assert (sent.annotations or {}).get(BY_VALUE) == (HERE if by_value else None)
 
 
 def test_a_large_graph_comes_in_parts_that_name_what_is_wanted():
@@ -163,8 +164,8 @@ def test_only_tasks_with_code_inside_are_bound_to_this_python():
     ((message, _),) = parts = ship(tasks)
     results, specs = run(tasks, parts)
     assert [spec.annotations for spec in specs] == [
-        {"python": HERE} if n % 10 == 0 else None for n in range(100)
-    ] + [{"python": HERE}]
+        {BY_VALUE: HERE} if n % 10 == 0 else None for n in range(100)
+    ] + [{BY_VALUE: HERE}]
     assert list(results[10]) == [10]
     assert results[-1] == 5
     assert len(message.notes) == 1
@@ -203,7 +204,7 @@ def test_annotations_that_the_wire_cannot_say_are_the_tasks_alone():
 
 def test_an_annotation_by_value_keeps_its_task_on_this_python():
     ((message, _),) = ship([TaskSpec("a", chosen, (1,), None, (), {"mine": lambda: 1}), TaskSpec("b", chosen, (1,))])
-    assert (message.notes, message.noted) == (({"python": HERE},), (1, 0))
+    assert (message.notes, message.noted) == (({BY_VALUE: HERE},), (1, 0))
 
 
 @pytest.mark.parametrize(

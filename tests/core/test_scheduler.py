@@ -21,7 +21,7 @@ from hetsched.core.events import (
     WorkerJoined,
     WorkerLost,
 )
-from hetsched.core.needs import rank_of
+from hetsched.core.needs import PYTHON, rank_of
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import Capacity, TaskSpec, prefix_of
 from hetsched.errors import AnnotationError, NoWorkerError, ProtocolError
@@ -595,7 +595,7 @@ def test_messages_of_workers_that_are_gone_are_passed_over() -> None:
 def test_what_reads_a_refused_graph_is_refused_too_and_so_is_what_comes_of_it_later() -> None:
     s = Scheduler()
     s.handle(WorkerJoined("a", Capacity({"cpu": 1}, python="3.12")), 0)
-    lost = [TaskSpec("f", len, annotations={"python": "3.1"}), TaskSpec("g", len)]
+    lost = [TaskSpec("f", len, annotations={PYTHON: "3.1"}), TaskSpec("g", len)]
     (refused,) = s.handle(GraphSubmitted("c", 1, lost[:1], [0], total=2), 1)
     assert (refused.graph, refused.failed, refused.root) == (1, [0], 0)
     assert "Python 3.1, and the workers run Python 3.12" in str(refused.error)

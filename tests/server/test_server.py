@@ -18,6 +18,7 @@ from hetsched.comm.remote_errors import load_error
 from hetsched.comm.wire import encode
 from hetsched.core.commands import KeysFailed
 from hetsched.core.events import GraphReleased, KeysReleased
+from hetsched.core.needs import PYTHON
 from hetsched.core.scheduler import Options
 from hetsched.errors import ConnectionLost, Rejected
 from hetsched.server.server import Limits
@@ -202,7 +203,7 @@ async def test_a_secret_is_asked_for():
 async def test_a_function_by_value_needs_its_python():
     async with small_cluster("a") as cluster:
         channel = await cluster.channel()
-        message, frames = part(1, [(operator.neg, (1,), ())], [0], notes={"python": "2.7"})
+        message, frames = part(1, [(operator.neg, (1,), ())], [0], notes={PYTHON: "2.7"})
         await ask(channel, message, frames)
         (said,) = await hear(channel)
         assert said.error[:2] == ("said", "NoWorkerError")
