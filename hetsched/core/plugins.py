@@ -216,7 +216,9 @@ class Plugins:
         try:
             found = getattr(plugin, hook)(*args)
             return None if hook != "valid_workers" or found is None else self._names(found)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:  # a person's, and no plugin's
+            raise
+        except BaseException as error:
             trouble = self._troubles[name]
             trouble.count = count = trouble.count + 1
             trouble.last = f"{hook}: {type(error).__name__}: {_text(error)}"

@@ -41,7 +41,7 @@ def load_plugin(name: str) -> Plugin:
         found: Any = importlib.import_module(module)
         for word in path.split("."):
             found = getattr(found, word)
-    except Exception as error:  # the module's own code, too
+    except (Exception, SystemExit) as error:  # the module's own code, too: it may be a script
         raise HetschedError(f"the plugin {name} cannot be imported: {type(error).__name__}: {error}") from error
     return _made(found, name)
 
@@ -51,7 +51,7 @@ def installed_plugins() -> Iterator[tuple[str, Plugin]]:
     for entry in entry_points(group=GROUP):
         try:
             yield entry.name, _made(entry.load(), f"{entry.name} = {entry.value}")
-        except Exception as error:  # their own code
+        except (Exception, SystemExit) as error:  # their own code
             log.error("the installed plugin %r (%s) cannot be loaded: %s", entry.name, entry.value, error)
 
 
@@ -59,7 +59,7 @@ def _made(found: Any, name: str) -> Plugin:
     if isinstance(found, type):
         try:
             found = found()
-        except Exception as error:  # its own code
+        except (Exception, SystemExit) as error:  # its own code
             raise HetschedError(f"the plugin {name} cannot be made: {type(error).__name__}: {error}") from error
     if not isinstance(found, Plugin):
         raise HetschedError(f"the plugin {name} is a {type(found).__name__}, and no hetsched.Plugin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -191,6 +192,7 @@ def breaking(self, task, workers):
 BAD = [
     (raising(ValueError("bad")), "ValueError", "bad"),
     (raising(SystemExit(3)), "SystemExit", "3"),
+    (raising(asyncio.CancelledError("by itself")), "CancelledError", "by itself"),
     (breaking, "ValueError", "half way"),
     (lambda *_: "w1", "TypeError", "valid_workers gives workers or their names in a list, or None, not 'w1'"),
     (lambda *_: 7, "TypeError", "'int' object is not iterable"),

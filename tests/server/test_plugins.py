@@ -45,6 +45,16 @@ def test_what_is_wrong_with_a_name(name, says):
     assert str(caught.value) == says
 
 
+def test_a_script_that_ends_itself_ends_no_scheduler(tmp_path, monkeypatch):
+    (tmp_path / "a_script.py").write_text("import sys\n\nsys.exit(3)\n")
+    (tmp_path / "a_class.py").write_text("class Ends:\n    def __init__(self):\n        raise SystemExit(4)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    door = Door(Plugins(), open=True)
+    for name, says in (("a_script:Any", "cannot be imported: SystemExit: 3"), ("a_class:Ends", "made: SystemExit: 4")):
+        with pytest.raises(ProtocolError, match=says):
+            door.register("me", name)
+
+
 def test_a_door_that_is_closed_and_one_that_is_open():
     plugins = Plugins()
     with pytest.raises(ProtocolError, match=r"does not take plugins from clients: start it with --client-plugins, or"):
