@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from .outbox import Outbox
+from .remembered import MOST_REMEMBERED, Remembered
 from .state import Phase, State, TaskState, WorkerState
 from .types import TaskId
 
-__all__ = ["Replicas"]
+__all__ = ["MOST_ASKED", "Replicas"]
+
+MOST_ASKED: Final = MOST_REMEMBERED
+"""Of so many results it is remembered for certain which workers were told to get a copy."""
 
 
 class Replicas:
@@ -23,8 +28,8 @@ class Replicas:
         self._outbox = outbox
         self._some = False
         """Whether there ever was a task that asked for copies."""
-        self._asked: dict[TaskId, dict[WorkerState, None]] = {}
-        """The workers that were told to get a copy and have not said that they have."""
+        self._asked: Remembered[dict[WorkerState, None]] = Remembered(MOST_ASKED)
+        """The workers that were told to get a copy and have not said that they have; they may never say it."""
 
     def made(self, tasks: Iterable[TaskState]) -> None:
         """Order the copies of new results."""
@@ -43,14 +48,12 @@ class Replicas:
             asked = self._asked.get(task)
             if asked is not None:
                 asked.pop(worker, None)
-                if not asked:
-                    del self._asked[task]
 
     def review(self) -> None:
         """Look at all results: other workers are there than before."""
         if not self._some:
             return
-        before, self._asked = self._asked, {}
+        before, self._asked = self._asked, Remembered(MOST_ASKED)
         workers = self._workers()
         more: dict[WorkerState, int] = {}
         for ts in self._state.tasks.values():
@@ -76,7 +79,10 @@ class Replicas:
             return
         # Those that were asked before are asked again: what is under way is not fetched twice.
         others.sort(key=lambda w: (asked is None or w not in asked, w.nbytes + more.get(w, 0), w.id))
+        told = self._asked.get(ts.id)
+        if told is None:
+            told = self._asked[ts.id] = {}
         for w in others[:short]:
-            self._asked.setdefault(ts.id, {})[w] = None
+            told[w] = None
             more[w] = more.get(w, 0) + max(ts.nbytes, 1)
             self._outbox.copy(w, ts)
