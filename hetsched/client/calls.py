@@ -130,7 +130,7 @@ async def register_plugin(session: Session, name: str) -> str:
 
 
 async def explain(session: Session, task: BaseFuture | Key) -> dict[str, Any]:
-    """What has become of a task, and why. Raises KeyError for a key that is not known."""
+    """What has become of a task, and why. Raises KeyError where it is not known, ValueError for others' Futures."""
     if not isinstance(task, BaseFuture):
         await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before
         try:
@@ -138,6 +138,8 @@ async def explain(session: Session, task: BaseFuture | Key) -> dict[str, Any]:
         except ProtocolError as error:
             raise KeyError(str(error)) from None
         return found[0]
+    if task._session is not session:  # noqa: SLF001 - of this room
+        raise ValueError(f"{task!r} belongs to another Client: ask that one, or ask for its key")
     result = task._result  # noqa: SLF001 - of this room
     if not result.graph.shipped and not result.graph.over:
         await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before

@@ -203,7 +203,7 @@ class Client(Submitting[Future]):
         ``restrictions`` says for each demand of the task how many of how many workers meet it, ``workers`` who could
         run it, ``evidence`` why it is for its executor. A task is named by its Future, or by its key: of several with
         that key the newest is told of, those of this Client before those of others. Raises KeyError where the scheduler
-        knows of none (any more).
+        knows of none (any more), ValueError for a Future of another Client.
         """
         return self._loop.run(calls.explain, self.session, task)
 

@@ -447,3 +447,15 @@ def test_nobody_is_there():
         hetsched.Client()
     with pytest.raises(ValueError, match="neither an address nor a cluster"):
         hetsched.Client(5)
+
+
+def test_a_future_of_another_client_is_not_taken_for_one_of_ours(cluster, client):
+    mine = client.submit(abs, -1, key="mine")
+    with hetsched.Client(cluster) as other:
+        theirs = other.submit(abs, -2, key="theirs")
+        assert theirs.result() == 2
+        with pytest.raises(ValueError, match="belongs to another Client: ask that one"):
+            client.explain(theirs)
+        assert client.explain("theirs")["phase"] == "MEMORY"
+        assert other.explain(theirs)["key"] == "theirs"
+    assert client.explain(mine)["key"] == "mine"
