@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 
 import pytest
@@ -113,3 +114,37 @@ def test_explain_while_it_runs_and_after():
 
 def test_a_task_may_explain_itself():
     assert hetsched.get({"me": (lambda: hetsched.explain("me")["phase"],)}, "me") == "ASSIGNED"
+
+
+def test_plugins_come_and_go_while_others_compute():
+    """What the mind looks at is exchanged under its hands: it must look once."""
+
+    class Watching(hetsched.Plugin):
+        def task_moved(self, task, phase, why, now):
+            pass
+
+    graph = {("x", n): (abs, -n) for n in range(5)}
+    errors = []
+    done = threading.Event()
+
+    def exchange():
+        try:
+            while not done.is_set():
+                hetsched.unregister_plugin(hetsched.register_plugin(Watching))
+        except BaseException as error:
+            errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=exchange) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(100):
+            assert hetsched.get(graph, list(graph)) == tuple(range(5))
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(before)
+    assert errors == []

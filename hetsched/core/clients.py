@@ -116,10 +116,11 @@ class Clients:
         """Tell a client at once what can never run; where workers are waited for, only what no wait would help."""
         workers = self._state.capacities()
         demands = graph.needs
-        if self._state.steering is not None and self._state.steering.narrows and not self._waits:
+        steering = self._state.steering
+        if steering is not None and steering.narrows and not self._waits:
             demands = {}
             for ts in graph.tasks:
-                ts.needs = self._state.steering.narrow(ts)
+                ts.needs = steering.narrow(ts)
                 demands.setdefault(ts.needs, ts)
         for needs, ts in demands.items():
             if self._waits:
@@ -175,9 +176,10 @@ class Clients:
         for graph in gone:  # it grows: what only these have read from goes as well
             sources = list(graph.reads)
             read |= unlink_graph(graph)
-            if self._state.steering is not None:
+            steering = self._state.steering
+            if steering is not None:
                 live = [ts for ts in graph.tasks if ts.phase is not Phase.RELEASED]
-                self._state.steering.moved(live, Phase.RELEASED.name, "its client is done with its graph", now)
+                steering.moved(live, Phase.RELEASED.name, "its client is done with its graph", now)
             self._forget(graph)
             gone += [source for source in sources if source.left and not source.readers]
         stay = [ts for ts in read if self._state.tasks.get(ts.id) is ts]

@@ -90,8 +90,9 @@ def what_there_is(workers: Mapping[WorkerId, Capacity]) -> str:
 
 def _needs(state: State, ts: TaskState) -> Needs:
     """What it demands, plugins asked where that is still to come."""
-    if ts.phase is Phase.WAITING and state.steering is not None and state.steering.narrows:
-        return state.steering.narrow(ts)
+    steering = state.steering
+    if ts.phase is Phase.WAITING and steering is not None and steering.narrows:
+        return steering.narrow(ts)
     return ts.needs
 
 

@@ -150,8 +150,9 @@ class Scheduler:
             self._flips.carry_out(now)
         if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
-        if self.state.steering is not None:
-            self.state.steering.tell()
+        steering = self.state.steering
+        if steering is not None:
+            steering.tell()
         return self._flush()
 
     @property
@@ -164,8 +165,9 @@ class Scheduler:
 
     def _ask_plugins(self) -> None:
         """Tell plugins of other workers, if there are, and ask them again about tasks that wait for one."""
-        if self.state.steering is not None:
-            self.state.steering.changed(self.state.capacities())
+        steering = self.state.steering
+        if steering is not None:
+            steering.changed(self.state.capacities())
             self._dispatch.reconsider()
 
     def _flush(self) -> list[Command]:

@@ -308,7 +308,7 @@ class State:
         """Per worker and executor a heap of ``(rank, id, expected seconds)``: READY tasks that wait for it alone."""
         self.next_id: TaskId = 0
         self.steering: Steering | None = None
-        """The plugins, if there are any."""
+        """The plugins, if there are any. They may be exchanged by another thread at any moment: look once."""
         self.suspects = False
         """There is evidence on some kind of task, or was a result on a device: GPU tasks are being looked for."""
         self.flipped: dict[TaskPrefix, None] = {}
@@ -336,8 +336,8 @@ class State:
                 moved = []
                 graph.log.append((now, phase, cause, moved))
             moved.append(ts)
-        if self.steering is not None and tasks:
-            self.steering.moved(tasks, phase.name, cause, now)
+        if (steering := self.steering) is not None and tasks:
+            steering.moved(tasks, phase.name, cause, now)
 
     def on_gpu(self, needs: Needs) -> Needs:
         """What a task with these demands has as a GPU task: the same where no worker it may run on has a GPU lane."""
