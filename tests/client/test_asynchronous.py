@@ -8,6 +8,8 @@ import dask
 import dask.array as da
 import pytest
 import trio
+import trio.testing
+from fake_scheduler import fake_scheduler
 from small_cluster import small_cluster
 
 import hetsched
@@ -60,6 +62,32 @@ async def test_everything_is_awaited():
         assert await data == 5
         with pytest.raises(TimeoutError):
             await client.submit(add, client.submit(_sleep, 0.2)).result(timeout=0.01)
+
+
+async def test_whatever_is_awaited_lets_others_have_their_turn():
+    async with fake_scheduler() as (client, scheduler, _):
+        waits = client.map(abs, range(3))
+        for ask in (client.who_has(waits), client.who_has([])):
+            with trio.testing.assert_checkpoints():
+                await ask
+        gone = client.submit(abs, 1)
+        gone.cancel()
+        asks = [
+            client.wait([gone]), client.gather([gone], errors="skip"), client.gather([]), client.get({}, []),
+            client.explain(gone), client.who_has(gone), anext(client.as_completed([gone])),
+        ]  # fmt: skip
+        for ask in asks:
+            with trio.testing.assert_checkpoints():
+                await ask
+        assert [len((await scheduler.hear()).keys) for _ in range(1)] == [3]
+
+
+async def test_asking_who_holds_what_is_not_sent_yet_does_not_keep_it_from_being_sent():
+    async with small_cluster("a") as cluster, hetsched.AsyncClient(cluster.address) as client:
+        future = client.submit(add, 1, 2)
+        while not (await client.who_has(future))[future.key]:
+            pass
+        assert await future == 3
 
 
 def _sleep(seconds):
