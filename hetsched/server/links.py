@@ -97,6 +97,8 @@ class WorkerLink(Link):
         self.facts: dict[str, Any] = {}
         self.supplies = Supplies()
         self.joined = False
+        self.silent = 0.0
+        """Seconds that nothing was heard of it, as far as this process was awake to hear."""
         self.leave_by: float | None = None
         """When it has to be gone that wants to leave (seconds on the server's clock)."""
 
@@ -117,6 +119,11 @@ class WorkerLink(Link):
         self.note(message.facts)
         if message.asks:
             self.say(BeatHeard(self.name))
+
+    def listen(self, since: float, seconds: float) -> float:
+        """Count ``seconds`` of silence if nothing was heard ``since`` the last look; return all there was in a row."""
+        self.silent = 0.0 if self.heard >= since else self.silent + seconds
+        return self.silent
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""
