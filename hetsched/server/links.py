@@ -97,8 +97,8 @@ class WorkerLink(Link):
         self.facts: dict[str, Any] = {}
         self.supplies = Supplies()
         self.joined = False
-        self.silent = 0.0
-        """Seconds that nothing was heard of it, as far as this process was awake to hear."""
+        self._silent = 0.0
+        self._received = 0
         self.leave_by: float | None = None
         """When it has to be gone that wants to leave (seconds on the server's clock)."""
 
@@ -120,10 +120,15 @@ class WorkerLink(Link):
         if message.asks:
             self.say(BeatHeard(self.name))
 
-    def listen(self, since: float, seconds: float) -> float:
-        """Count ``seconds`` of silence if nothing was heard ``since`` the last look; return all there was in a row."""
-        self.silent = 0.0 if self.heard >= since else self.silent + seconds
-        return self.silent
+    def listen(self, seconds: float) -> float:
+        """Count ``seconds`` of silence if no byte came since the last look; return all there were in a row.
+
+        Of a message that is on its way, however slowly, bytes come.
+        """
+        received = self.channel.received
+        self._silent = 0.0 if received != self._received else self._silent + seconds
+        self._received = received
+        return self._silent
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

@@ -345,7 +345,7 @@ class Server:
             # Of the time in which this process was busy, or stopped, what it could not hear is no silence of others.
             seconds = min(now - looked, 2 * pause)
             for link in list(self._post.workers.values()):
-                if link.listen(looked, seconds) > silence:
+                if link.listen(seconds) > silence:
                     link.end(f"nothing was heard of it for {silence:g} s")
                 elif link.leave_by is not None:
                     if now > link.leave_by:
