@@ -166,8 +166,11 @@ def test_a_signal_lets_it_finish_what_it_does(scheduler, tmp_path):
 def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
     go = tmp_path / "go"
     os.mkfifo(go)
-    with running(*WORKER, scheduler.address, "--name", "w", nanny) as worker:
+    spilled = tmp_path / "spilled"
+    with running(*WORKER, scheduler.address, "--name", "w", nanny, "--local-directory", str(spilled)) as worker:
         until(worker, "serves the scheduler")
+        for child in psutil.Process(worker.pid).children():
+            (spilled / f"{prefix_of(child.pid)}of").mkdir(parents=True)
         with Client(scheduler.address) as client:
             future = client.submit(lambda path: path.read_text(), go)
             with go.open("w"):
@@ -176,6 +179,7 @@ def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
                 worker.terminate()
                 assert worker.wait() == 128 + signal.SIGTERM
                 worker.stdout.read()  # to its end: the child is gone too
+                assert [*spilled.glob("*")] == []
             del future
 
 
