@@ -153,7 +153,7 @@ def _named(kind: Any) -> Check:
         # Not at once, since the types of two messages may speak of each other; in one step, since threads may.
         checks = [*enumerate(checks_of(kind))]
         others = [(place, one) for place, one in checks if not hasattr(one, "kinds")]
-        plain = [(place, one.kinds) for place, one in checks if hasattr(one, "kinds")]  # type: ignore[attr-defined]
+        plain = [(place, one.kinds) for place, one in checks if hasattr(one, "kinds")]
         learned.append((plain, others))
 
     def check(value: Any) -> Any:
