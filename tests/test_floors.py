@@ -128,6 +128,7 @@ FLOORS = (
             "worker.memory",
             "worker.device_memory",
             "worker.usage",
+            "worker.spill_folders",
             "worker.spill_files",
             "worker.spilling",
             "worker.store",

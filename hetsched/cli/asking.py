@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-import json
 import ssl
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import trio
 
 from hetsched.comm.auth import client_tls
+from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.errors import HetschedError, ProtocolError
 
 from .options import Command, secret_options, secrets_of, time
@@ -85,7 +84,8 @@ def told(info: Mapping[str, Any]) -> Iterator[str]:
         pool = f", pool {about['pool']}" if about["pool"] is not None else ""
         given = _count(sum(about["assigned"].values()), "task")
         held = f"{_count(about['held'], 'result')} of {about['nbytes']} bytes"
-        yield f"  {name}{pool}: {lanes}{resources}; was given {given}, holds {held}"
+        leaves = "; leaves" if about["leaving"] else ""
+        yield f"  {name}{pool}: {lanes}{resources}; was given {given}, holds {held}{leaves}"
     if info["jobs"]:
         yield "jobs:"
     for name, job in info["jobs"].items():
@@ -126,7 +126,7 @@ async def _answer(options: dict[str, Any], question: str, about: Any) -> Any:
 
     address, file = options["address"], options["scheduler_file"]
     if address is None and file is not None:
-        address = json.loads(Path(file).read_text(encoding="utf-8"))["address"]  # noqa: ASYNC240 - nothing else runs here
+        address = read_scheduler_file(file)
     secrets = secrets_of(options)
     tls: ssl.SSLContext | None = None
     if secrets["tls_ca"] or secrets["tls_cert"]:

@@ -161,6 +161,7 @@ class Child:
             wanted = self._listen()
             code = self._process.wait()
             self._line.close()
+            self._clear_up()
             failures = 1 if monotonic() - started > LONG_LIFE else failures + 1
             if wanted is not None or self._stop.is_set() or not self._restart:
                 return self._end(code if wanted is None else wanted)
@@ -180,6 +181,13 @@ class Child:
                     return self._end(code)
             if self._stop.is_set():  # while it was started
                 self.hang_up()
+
+    def _clear_up(self) -> None:
+        """Remove the files of a worker that was killed: the next one may need the room."""
+        if isinstance(self.settings, WorkerSettings):
+            from hetsched.worker.spill_folders import remove_left
+
+            remove_left(self.settings.local_directory, self.pid)
 
     def _end(self, code: int) -> None:
         self.code = code

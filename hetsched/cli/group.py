@@ -6,6 +6,7 @@ import click
 
 from .asking import explain, status
 from .gpu import gpu
+from .options import version_option
 from .scheduler import scheduler
 from .worker import worker
 
@@ -13,6 +14,7 @@ __all__ = ["hetsched"]
 
 
 @click.group()
+@version_option
 def hetsched() -> None:
     """Schedule graphs on machines that are not all alike."""
 

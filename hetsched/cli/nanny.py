@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from types import FrameType
 
 from hetsched import config
@@ -19,6 +20,8 @@ __all__ = ["GRACE", "look_after"]
 
 GRACE = 10.0
 """A worker that was asked to end and has not, this many seconds after its own limit, is killed."""
+
+_CLEAR_SECONDS = 1.0
 
 log = logging.getLogger("hetsched.worker")
 
@@ -53,6 +56,7 @@ class _Family:
     def hear(self, number: int, _frame: FrameType | None) -> None:
         if self._asked:
             self.kill()
+            self._see_them_gone()
             os._exit(128 + number)
         self._asked = True
         for child in self.children:
@@ -62,6 +66,12 @@ class _Family:
         if limit is not None:
             _later(limit, self.hang_up)
             _later(limit + GRACE, self.kill)
+
+    def _see_them_gone(self) -> None:
+        """Give the threads that watch them a moment to clear up. Takes no lock: a signal may have come anywhere."""
+        until = monotonic() + _CLEAR_SECONDS
+        while monotonic() < until and not all(child.ended.is_set() for child in self.children):
+            sleep(0.01)
 
     def hang_up(self) -> None:
         for child in self.children:

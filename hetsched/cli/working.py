@@ -31,6 +31,7 @@ log = logging.getLogger("hetsched.worker")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0  # seconds between two tries
 _FILE_PAUSE = 0.05  # to look for a file again costs little
+_UNSAID = 1.0  # seconds; those who are started together need not all be there at once
 
 
 async def work(settings: WorkerSettings, parent: Parent | None = None) -> int:
@@ -95,13 +96,17 @@ class _Life:
     async def _serve(self) -> None:
         limit = self._settings.death_timeout
         pause, began = _FIRST_PAUSE, trio.current_time()
+        said: str | None = None
         while True:
             why = await self._try()
             if self._leaving:
                 return
             now = trio.current_time()
+            if why is not None and why != said and now - began > _UNSAID:
+                said = why
+                log.warning("%s goes on trying to serve a scheduler: %s", self._settings.name, why)
             if why is None:  # it had a scheduler
-                pause, began = _FIRST_PAUSE, now
+                pause, began, said = _FIRST_PAUSE, now, None
             elif limit is not None and now - began >= limit:
                 raise HetschedError(f"no scheduler could be served for {limit:g} s: {why}")
             await trio.sleep(pause if limit is None else min(pause, began + limit - now))

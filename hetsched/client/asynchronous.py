@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -108,6 +108,10 @@ class AsyncClient(Submitting[AsyncFuture]):
     async def gpu_report(self) -> list[GpuRow]:
         """See :meth:`hetsched.Client.gpu_report`."""
         return await calls.gpu_report(self.session)
+
+    async def measured_sizes(self, prefixes: Iterable[str]) -> dict[str, float]:
+        """See :meth:`hetsched.Client.measured_sizes`."""
+        return await calls.sizes(self.session, prefixes)
 
     async def explain(self, task: AsyncFuture | Key) -> dict[str, Any]:
         """See :meth:`hetsched.Client.explain`."""

@@ -67,7 +67,8 @@ async def spread(
 def _is_meant(name: str, about: Mapping[str, Any], note: Mapping[str, Any]) -> bool:
     pool, workers = note.get("pool"), note.get("workers")
     pools = (pool,) if isinstance(pool, str) else pool
-    return bool(about["executors"].get("cpu")) and (not pools or about["pool"] in pools) and (
+    takes = about["executors"].get("cpu") and not about["leaving"]
+    return bool(takes) and (not pools or about["pool"] in pools) and (
         not workers or name in workers
     )
 

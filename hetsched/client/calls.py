@@ -95,6 +95,7 @@ async def who_has(session: Session, futures: Iterable[BaseFuture]) -> dict[Key, 
         result = future._result  # noqa: SLF001 - of this room
         by_graph.setdefault(result.graph, []).append(result)
     found: dict[Key, list[str]] = {}
+    await trio.lowlevel.checkpoint()  # a graph that is yet to be sent leaves in a turn of the loop
     for graph, results in by_graph.items():
         answer: Mapping[int, Sequence[str]] = {}
         if graph.shipped and not graph.over:
@@ -141,6 +142,7 @@ async def explain(session: Session, task: BaseFuture | Key) -> dict[str, Any]:
     if task._session is not session:  # noqa: SLF001 - of this room
         raise ValueError(f"{task!r} belongs to another Client: ask that one, or ask for its key")
     result = task._result  # noqa: SLF001 - of this room
+    await trio.lowlevel.checkpoint()
     if not result.graph.shipped and not result.graph.over:
         await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before
     if not result.graph.shipped or result.graph.over:

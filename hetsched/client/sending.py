@@ -22,7 +22,6 @@ __all__ = ["Sender", "Sending", "Shipment"]
 _TOGETHER = 1 << 20  # bytes of frames that leave in one packet
 _MOST_MESSAGES = 256
 _FEW = 256  # tasks of a graph that may share a packet
-_IN_THREAD = 64  # tasks from which a thread makes the next part
 
 
 class Shipment:
@@ -65,8 +64,8 @@ class Shipment:
         return part._replace(message=part.message._replace(graph=number, externals=named))
 
     async def take_next(self) -> Part:
-        """Make the next part, in a thread if it takes long. Raises what pickling raises."""
-        part = await trio.to_thread.run_sync(self._make) if self.left > _IN_THREAD else self._make()
+        """Make the next part, in a thread: few tasks may have large arguments. Raises what pickling raises."""
+        part = await trio.to_thread.run_sync(self._make)
         self.left -= len(part.message.keys)
         return part._replace(message=part.message._replace(graph=_number_of(self.graph)))
 

@@ -74,6 +74,7 @@ class AsCompleted:
 
     async def _more(self, session: Session) -> None:
         """Wait until there is one, and take all there are."""
+        await trio.lowlevel.checkpoint()  # who adds what is done already must let others have their turn
         while self._new:
             future = self._new.popleft()
             result = future._result  # noqa: SLF001 - of this room

@@ -145,24 +145,21 @@ def _mapping(key: Check, item: Check) -> Check:
     return check
 
 
-def _named(kind: Any) -> Check:  # noqa: C901 - hot
-    plain: list[tuple[int, frozenset[type]]] = []
-    others: list[tuple[int, Check]] = []
-
+def _named(kind: Any) -> Check:
+    learned: list[tuple[list[tuple[int, frozenset[type]]], list[tuple[int, Check]]]] = []
     count = len(kind._fields)
 
     def learn() -> None:
-        # Not at once, since the types of two messages may speak of each other.
-        for place, one in enumerate(checks_of(kind)):
-            kinds = getattr(one, "kinds", None)
-            if kinds is None:
-                others.append((place, one))
-            else:
-                plain.append((place, kinds))
+        # Not at once, since the types of two messages may speak of each other; in one step, since threads may.
+        checks = [*enumerate(checks_of(kind))]
+        others = [(place, one) for place, one in checks if not hasattr(one, "kinds")]
+        plain = [(place, one.kinds) for place, one in checks if hasattr(one, "kinds")]
+        learned.append((plain, others))
 
     def check(value: Any) -> Any:
-        if not plain and not others:
+        if not learned:
             learn()
+        plain, others = learned[0]
         if type(value) is not tuple or len(value) != count:
             raise Wrong
         for place, kinds in plain:

@@ -97,6 +97,8 @@ class WorkerLink(Link):
         self.facts: dict[str, Any] = {}
         self.supplies = Supplies()
         self.joined = False
+        self._silent = 0.0
+        self._received = 0
         self.leave_by: float | None = None
         """When it has to be gone that wants to leave (seconds on the server's clock)."""
 
@@ -117,6 +119,16 @@ class WorkerLink(Link):
         self.note(message.facts)
         if message.asks:
             self.say(BeatHeard(self.name))
+
+    def listen(self, seconds: float) -> float:
+        """Count ``seconds`` of silence if no byte came since the last look; return all there were in a row.
+
+        Of a message that is on its way, however slowly, bytes come.
+        """
+        received = self.channel.received
+        self._silent = 0.0 if received != self._received else self._silent + seconds
+        self._received = received
+        return self._silent
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

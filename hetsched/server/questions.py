@@ -86,6 +86,7 @@ def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
                 "executors": dict(ws.capacity.executors),
                 "resources": dict(ws.capacity.resources),
                 "pool": ws.capacity.pool,
+                "leaving": ws.copying is not None,
                 "held": ws.held,
                 "nbytes": min(ws.nbytes, WHOLE_LIMIT),  # a worker may have said anything
                 "assigned": dict(ws.assigned),

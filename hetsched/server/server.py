@@ -337,11 +337,15 @@ class Server:
         silence = self.limits.worker_silence
         waits = [time for time in (self.limits.no_worker, self.limits.no_worker_ends) if time is not None]
         pause = max(0.01, min(silence / 4, 1.0, *(time / 4 for time in waits)))
+        now = perf_counter()
         while True:
+            looked = now
             await trio.sleep(pause)
             now = perf_counter()
+            # Of the time in which this process was busy, or stopped, what it could not hear is no silence of others.
+            seconds = min(now - looked, 2 * pause)
             for link in list(self._post.workers.values()):
-                if now - link.heard > silence:
+                if link.listen(seconds) > silence:
                     link.end(f"nothing was heard of it for {silence:g} s")
                 elif link.leave_by is not None:
                     if now > link.leave_by:

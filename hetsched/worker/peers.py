@@ -19,7 +19,7 @@ from hetsched.comm.serialize import deserialize, is_value
 from hetsched.comm.transports import Listener, Stream
 from hetsched.comm.wire import encode, from_holder, from_reader
 from hetsched.core.types import TaskId
-from hetsched.errors import ConnectionLost, HetschedError, OversizeError
+from hetsched.errors import ConnectionLost, HetschedError, OversizeError, ProtocolError
 
 from .packing import Packing
 from .store import Store
@@ -163,10 +163,11 @@ async def take_results(
     """Ask the peer of a channel for results, which ``keep`` is called with one by one.
 
     Returns those it has not, and those that cannot be had: with the error, packed by the peer or raised here by the
-    object's own code. Raises ConnectionLost and ProtocolError. Cancelled, the channel must be closed: an answer may
-    still be on its way.
+    object's own code. What it does not speak of it has not. Raises ConnectionLost and ProtocolError. Cancelled, the
+    channel must be closed: an answer may still be on its way.
     """
     await channel.send([encode(ResultsAsked("", list(tasks)))])
+    asked = dict.fromkeys(tasks)
     missing: list[TaskId] = []
     unfit: list[tuple[TaskId, bytes | BaseException]] = []
     while True:
@@ -174,18 +175,31 @@ async def take_results(
         left = iter(frames)
         for message in messages:
             sent = from_holder.decode(message, channel.peername)
-            for task, value in zip(sent.plain, sent.values, strict=False):
+            _strike_off(sent, asked, channel.peername)
+            for task, value in zip(sent.plain, sent.values, strict=True):
                 keep(task, value)
             missing.extend(sent.missing)
             unfit.extend(sent.unfit)
             for task, header, count in sent.results:
                 own = [frame for _, frame in zip(range(count), left, strict=False)]
+                if len(own) != count:
+                    raise ProtocolError(f"{channel.peername} sends a result without its frames")
                 try:
                     keep(task, await _load(header, own))
                 except _UNFIT as error:
                     unfit.append((task, error))
             if sent.final:
-                return missing, unfit
+                return [*missing, *asked], unfit
+
+
+def _strike_off(sent: ResultsSent, asked: dict[TaskId, None], peername: str) -> None:
+    """Note what an answer speaks of. Raises ProtocolError for what was not asked for, or was answered already."""
+    if len(sent.plain) != len(sent.values):
+        raise ProtocolError(f"{peername} sends {len(sent.values)} values of {len(sent.plain)} tasks")
+    for tasks in (sent.plain, sent.missing, [row[0] for row in sent.results], [row[0] for row in sent.unfit]):
+        for task in tasks:
+            if asked.pop(task, task) is not None:
+                raise ProtocolError(f"{peername} sends a result of {task!r:.50}, which it was not asked for")
 
 
 async def _load(header: Any, frames: Sequence[Any]) -> Any:

@@ -148,11 +148,17 @@ class WorkerProcess:
         ``started`` is called with the address for peers when the scheduler has taken this worker in.
 
         Raises Rejected where it does not take this worker, ConnectionLost or TimeoutError where it cannot be reached,
-        and OutOfMemory. Cancelled, everything is closed and tasks that run are left to themselves.
+        OSError where this cannot listen, and OutOfMemory. Cancelled, everything is closed and tasks that run are left
+        to themselves.
         """
-        channel = await open_channel(address, self._hello, self._secrets.token, self._secrets.tls_for(address))
         tls = self._secrets.server_tls if self.offer.listen.startswith("tls:") else None
         listener = await listen(self.offer.listen, tls)
+        try:
+            channel = await open_channel(address, self._hello, self._secrets.token, self._secrets.tls_for(address))
+        except BaseException:
+            with trio.CancelScope(shield=True):
+                await listener.aclose()
+            raise
         self._token = trio.lowlevel.current_trio_token()
         self._wake = trio.Event()
         executors, resources = self._capacity.executors, self._capacity.resources

@@ -18,6 +18,8 @@ import msgpack
 
 from hetsched.comm.transports import flat
 
+from .spill_folders import prefix_of, spill_parent
+
 __all__ = ["SpillFiles"]
 
 _LENGTH = struct.Struct("<Q")
@@ -27,11 +29,12 @@ class SpillFiles:
     """Writes, reads and removes; safe to use from several threads. Lengths are in bytes.
 
     The folder is made inside ``directory`` (the system's for temporary files if None), for this user alone. It is
-    removed by :meth:`close`, else when the process ends in an orderly way.
+    removed by :meth:`close`, else when the process ends in an orderly way, else by
+    :func:`hetsched.worker.spill_folders.remove_left`.
     """
 
     def __init__(self, directory: str | Path | None = None) -> None:
-        self._parent = Path(directory if directory is not None else tempfile.gettempdir()).absolute()
+        self._parent = spill_parent(directory)
         self._folder: Path | None = None
         self._remover: weakref.finalize[..., SpillFiles] | None = None
         self._closed = False
@@ -95,7 +98,7 @@ class SpillFiles:
                 raise FileNotFoundError(f"{self.folder} was closed")
             if self._folder is None or self._folder == gone:
                 self._parent.mkdir(parents=True, exist_ok=True)
-                self._folder = Path(tempfile.mkdtemp(prefix=f"hetsched-spill-{os.getpid()}-", dir=self._parent))
+                self._folder = Path(tempfile.mkdtemp(prefix=prefix_of(os.getpid()), dir=self._parent))
                 self._remover = weakref.finalize(self, shutil.rmtree, self._folder, True)
             return self._folder / str(next(self._serial))
 

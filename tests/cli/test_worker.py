@@ -17,6 +17,9 @@ from programs import SCHEDULER, WORKER, finish, ready_address, running, until
 
 from hetsched import Client
 from hetsched.cli.worker import worker as command
+from hetsched.worker.spill_folders import prefix_of
+
+HETSCHED = (sys.executable, "-m", "hetsched.cli.group")
 
 
 @pytest.fixture
@@ -61,12 +64,24 @@ def test_it_listens_at_the_port_that_was_chosen(scheduler):
         port = free.getsockname()[1]
     with running(*WORKER, scheduler.address, "--no-nanny", "--name", "w", "--port", str(port)) as worker:
         assert f"w at tcp://127.0.0.1:{port} serves" in until(worker, "serves the scheduler")
+        code, said = finish(*WORKER, scheduler.address, "--port", str(port), "--death-timeout", "1500ms", "--no-nanny")
+        assert code == 1
+        goes_on, gives_up = said.splitlines()
+        taken = rf"\[Errno \d+\] cannot listen at tcp://127.0.0.1:{port}: Address already in use"
+        assert re.search(rf" goes on trying to serve a scheduler: {taken}$", goes_on)
+        assert re.fullmatch(rf"hetsched-worker: no scheduler could be served for 1.5 s: {taken}", gives_up)
     code, said = finish(*WORKER, scheduler.address, "--nworkers", "2", "--port", str(port))
     assert code == 2
     assert f"cannot all listen at --port {port}" in " ".join(said.split())
 
 
-@pytest.mark.parametrize("program", [WORKER, SCHEDULER])
+def test_it_says_what_it_waits_for(tmp_path):
+    with running(*WORKER, "--scheduler-file", str(tmp_path / "none"), "--no-nanny", "--name", "w") as worker:
+        said = until(worker, "w goes on trying")
+    assert f"w goes on trying to serve a scheduler: the scheduler file {tmp_path / 'none'} is not there" in said
+
+
+@pytest.mark.parametrize("program", [WORKER, SCHEDULER, HETSCHED])
 def test_both_tell_their_version(program):
     code, said = finish(*program, "--version")
     assert code == 0
@@ -78,6 +93,8 @@ def test_what_is_no_scheduler_file_is_said(tmp_path):
     (tmp_path / "file").write_text("[]")
     code, said = finish(*WORKER, "--scheduler-file", str(tmp_path / "file"), "--no-nanny")
     assert (code, said) == (1, f"hetsched-worker: {tmp_path / 'file'} is no scheduler file\n")
+    code, said = finish(*HETSCHED, "status", "--scheduler-file", str(tmp_path / "file"))
+    assert (code, said) == (1, f"hetsched: cannot ask the scheduler: {tmp_path / 'file'} is no scheduler file\n")
 
 
 def test_a_worker_that_is_not_taken_ends_at_once(tmp_path):
@@ -149,8 +166,11 @@ def test_a_signal_lets_it_finish_what_it_does(scheduler, tmp_path):
 def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
     go = tmp_path / "go"
     os.mkfifo(go)
-    with running(*WORKER, scheduler.address, "--name", "w", nanny) as worker:
+    spilled = tmp_path / "spilled"
+    with running(*WORKER, scheduler.address, "--name", "w", nanny, "--local-directory", str(spilled)) as worker:
         until(worker, "serves the scheduler")
+        for child in psutil.Process(worker.pid).children():
+            (spilled / f"{prefix_of(child.pid)}of").mkdir(parents=True)
         with Client(scheduler.address) as client:
             future = client.submit(lambda path: path.read_text(), go)
             with go.open("w"):
@@ -159,6 +179,7 @@ def test_a_second_signal_ends_it_at_once(scheduler, tmp_path, nanny):
                 worker.terminate()
                 assert worker.wait() == 128 + signal.SIGTERM
                 worker.stdout.read()  # to its end: the child is gone too
+                assert [*spilled.glob("*")] == []
             del future
 
 
@@ -173,17 +194,22 @@ def test_it_finds_a_scheduler_that_came_back(scheduler):
             until(worker, "serves the scheduler")
 
 
-def test_a_nanny_starts_a_worker_that_died_anew(scheduler):
-    with running(*WORKER, scheduler.address, "--name", "w", "--nworkers", "2", "--nthreads", "1") as nanny:
+def test_a_nanny_starts_a_worker_that_died_anew(scheduler, tmp_path):
+    options = ("--nworkers", "2", "--nthreads", "1", "--local-directory", str(tmp_path))
+    with running(*WORKER, scheduler.address, "--name", "w", *options) as nanny:
         first = {until(nanny, "serves the scheduler").split()[3] for _ in range(2)}
         assert first == {"w-0", "w-1"}
         child = psutil.Process(nanny.pid).children()[0]
+        for pid in (child.pid, nanny.pid):
+            (tmp_path / f"{prefix_of(pid)}of").mkdir()
+            (tmp_path / f"{prefix_of(pid)}of" / "0").write_text("a result")
         child.kill()
         assert "died with exit status -9: it is started anew" in until(nanny, "died")
         until(nanny, "serves the scheduler")
         children = psutil.Process(nanny.pid).children()
         assert len(children) == 2
         assert child not in children
+        assert os.listdir(tmp_path) == [f"{prefix_of(nanny.pid)}of"]  # what the dead one left is gone
         nanny.terminate()
         nanny.stdout.read()
         assert nanny.wait() == 0

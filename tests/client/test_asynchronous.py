@@ -8,9 +8,11 @@ import dask
 import dask.array as da
 import pytest
 import trio
+import trio.testing
 from small_cluster import small_cluster
 
 import hetsched
+from hetsched.client.futures import AsyncFuture
 from hetsched.errors import ConnectionLost, HetschedError, Rejected
 
 
@@ -23,12 +25,11 @@ def fail():
 
 
 async def test_the_names_are_those_of_the_client():
-    names = [
-        "get", "compute", "persist", "submit", "map", "gather", "scatter", "cancel", "as_completed", "wait", "who_has",
-        "scheduler_info", "explain", "close",
-    ]  # fmt: skip
-    for kind in (hetsched.Client, hetsched.AsyncClient):
-        assert all(callable(getattr(kind, name)) for name in names)
+    def names(kind):
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    assert names(hetsched.AsyncClient) == names(hetsched.Client)
+    assert names(AsyncFuture) == names(hetsched.Future)
 
 
 async def test_everything_is_awaited():
@@ -56,10 +57,33 @@ async def test_everything_is_awaited():
         assert {*workers} <= {"a", "b"}
         assert (await client.explain(one))["phase"] == "MEMORY"
         assert list((await client.scheduler_info())["clients"]) == ["me-1"]
+        assert {*(await client.measured_sizes(["add", "none"]))} == {"add"}
         (data,) = client.scatter([5])
         assert await data == 5
         with pytest.raises(TimeoutError):
             await client.submit(add, client.submit(_sleep, 0.2)).result(timeout=0.01)
+
+
+async def test_whatever_is_awaited_lets_others_have_their_turn():
+    async with small_cluster("a") as cluster, hetsched.AsyncClient(cluster.address) as client:
+        gone = client.submit(abs, 1)
+        gone.cancel()
+        asks = [
+            client.who_has(client.map(abs, range(3))), client.who_has([]), client.who_has(gone), client.explain(gone),
+            client.wait([gone]), client.gather([gone], errors="skip"), client.gather([]), client.get({}, []),
+            anext(client.as_completed([gone])),
+        ]  # fmt: skip
+        for ask in asks:
+            with trio.testing.assert_checkpoints():
+                await ask
+
+
+async def test_asking_who_holds_what_is_not_sent_yet_does_not_keep_it_from_being_sent():
+    async with small_cluster("a") as cluster, hetsched.AsyncClient(cluster.address) as client:
+        future = client.submit(add, 1, 2)
+        while not (await client.who_has(future))[future.key]:
+            pass
+        assert await future == 3
 
 
 def _sleep(seconds):

@@ -172,9 +172,10 @@ def test_copies_are_dealt_out_among_workers_that_are_meant():
     assert [list(_lacking(names, ["b"], 2, n)) for n in range(3)] == [["a"], ["c"], ["c"]]
     assert list(_lacking(names, ["c"], None, 1)) == ["b", "a"]
     assert list(_lacking([], ["c"], None, 1)) == []
-    about = {"executors": {"cpu": 1}, "pool": "A"}
+    about = {"executors": {"cpu": 1}, "pool": "A", "leaving": False}
     for note, meant in (({}, True), ({"pool": "A"}, True), ({"pool": ("B",)}, False), ({"workers": ("b",)}, False)):
         assert _is_meant("a", about, note) is meant
+    assert not _is_meant("a", {**about, "leaving": True}, {})
 
 
 def test_futures_of_collections(client):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import trio
 import trio.testing
 from fake_scheduler import fake_scheduler
 
+from hetsched.client.shipping import PART_TASKS
 from hetsched.comm.messages import Answered, Asked, Closed, GraphPart
 from hetsched.comm.remote_errors import dump_error
 from hetsched.core.commands import KeysFailed, KeysReady
@@ -52,6 +54,29 @@ async def test_get_releases_its_graph_and_cancels_it_when_it_is_cancelled():
             await scheduler.hear()
             nursery.cancel_scope.cancel()
         assert await scheduler.hear() == GraphCancelled("c", 2)
+
+
+class Noticed:
+    """Notes in which threads it is pickled."""
+
+    def __init__(self):
+        self.threads = []
+
+    def __reduce__(self):
+        self.threads.append(threading.get_ident())
+        return Noticed, ()
+
+
+@pytest.mark.parametrize("last", [1, 3, 100])
+async def test_later_parts_of_a_graph_are_made_in_a_thread_however_few_tasks_they_have(last):
+    async with fake_scheduler() as (client, scheduler, _):
+        noticed = Noticed()
+        futures = client.map(id, [*range(PART_TASKS), *[noticed] * last])
+        parts = [await scheduler.hear(), await scheduler.hear()]
+        assert [len(part.keys) for part in parts] == [PART_TASKS, last]
+        assert noticed.threads
+        assert threading.get_ident() not in noticed.threads
+        del futures
 
 
 async def test_results_are_asked_for_together():

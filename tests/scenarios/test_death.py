@@ -196,7 +196,8 @@ def test_d05_too_many_deaths_are_an_error_that_names_the_workers(tmp_path):
         with pytest.raises(WorkerLostError) as caught:
             client.submit(dies_and_raises, tmp_path / "run", 9, 0, retries=5, key="killer").result()
         said = str(caught.value)
-        assert said.startswith("2 workers were lost while they may have been running the task 'killer'; its story: ")
+        told = r"2 workers were lost while they may have been running the task 'killer' \(built at .+?\); its story: "
+        assert re.match(told, said)
         assert set(re.findall(r"lost (worker-\d)", said)) <= {"worker-0", "worker-1"}
         assert (tmp_path / "run").read_text() == "xx"
         assert client.submit(double, 4).result() == 8

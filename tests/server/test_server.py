@@ -162,6 +162,16 @@ async def test_a_silent_worker_is_lost():
         assert said == [("Closed", "nothing was heard of it for 0.2 s", False)]
 
 
+async def test_a_scheduler_that_was_busy_does_not_take_its_workers_for_silent():
+    async with small_cluster(limits=Limits(worker_silence=0.4)) as cluster:
+        for name in "abc":
+            await cluster.add_worker(name, beat=0.05)
+        for _ in range(3):
+            time.sleep(0.6)  # noqa: ASYNC251 - neither side can say or hear a thing
+            await trio.sleep(0.15)
+        assert sorted(cluster.server.scheduler.state.workers) == ["a", "b", "c"]
+
+
 async def test_a_second_worker_of_a_name_is_turned_away():
     async with small_cluster("a") as cluster:
         twin = WorkerProcess(Offer("a", cluster.workers["a"].offer.capacity), introduce("worker", "a"), Secrets())
