@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsched.worker.memory import Thresholds, assess, excess, machine_memory, memory_limit, parse_bytes
+from hetsched.worker.memory import machine_memory, memory_limit, parse_bytes
+from hetsched.worker.thresholds import Thresholds, assess, excess
 
 GB = 10**9
 

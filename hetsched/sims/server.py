@@ -1,0 +1,275 @@
+"""The scheduler's process: the scheduler that ships, its connections, and the time it takes to think.
+
+It goes by the rules of ``hetsched.server``. This is the one place where commands are told apart.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, assert_never
+
+from hetsched.core.check import check
+from hetsched.core.commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.events import (
+    CapacityChanged,
+    ClientEvent,
+    Event,
+    ReplicasAdded,
+    TasksFailed,
+    TasksFinished,
+    WorkerEvent,
+    WorkerJoined,
+    WorkerLost,
+    WorkerRetiring,
+)
+from hetsched.core.recovery import only_on
+from hetsched.core.state import State
+
+from .world import Worker, World
+
+__all__ = ["Mind", "SimulatedServer"]
+
+
+class Mind(Protocol):
+    """What decides: a :class:`hetsched.core.scheduler.Scheduler`, or what speaks its language."""
+
+    state: State
+
+    def handle(self, event: Event, now: float) -> list[Command]:
+        """Take note of an event; return what is to be done."""
+        ...
+
+
+class Link:
+    """A worker's connection: what is on its way, either way, arrives in order."""
+
+    __slots__ = ("delay", "extra", "held", "leave_by", "open", "to_server", "to_worker", "worker")
+
+    def __init__(self, worker: Worker, delay: float) -> None:
+        self.worker = worker
+        self.delay = delay
+        self.extra = 0.0
+        """Seconds that messages take longer, for now."""
+        self.to_server = 0.0
+        """When the last message on its way there arrives."""
+        self.to_worker = 0.0
+        self.open = True
+        self.leave_by: float | None = None
+        self.held: list[tuple[Callable[..., None], Any]] = []
+        """What was said while it could not arrive, in order."""
+
+
+class SimulatedServer:
+    """Takes what workers and clients say, one message after another, and sends the scheduler's commands."""
+
+    def __init__(self, world: World, mind: Mind) -> None:
+        self.mind = mind
+        self.links: dict[str, Link] = {}
+        self.hook: Callable[[Event, Sequence[Command]], None] | None = None
+        """Called with each event and what the scheduler made of it."""
+        self._world = world
+        self._inbox: deque[Event] = deque()
+        self._is_busy = False
+        cost = world.scenario.server
+        self._cost = cost if cost.event or cost.task else None
+        self.handled = 0
+        self.busy_seconds = 0.0
+        self.queued_seconds = 0.0
+
+    # Connections
+
+    def join(self, worker: Worker) -> None:
+        """A worker offers itself."""
+        delay = worker.machine.delay
+        link = self.links[worker.name] = Link(worker, self._world.scenario.delay if delay is None else delay)
+        self._send_up(link, self._joined, worker)
+
+    def _joined(self, worker: Worker, _: Any = None) -> None:
+        self._inbox.append(WorkerJoined(worker.name, worker.capacity()))
+
+    def told(self, worker: Worker, event: WorkerEvent) -> None:
+        """A worker says something."""
+        link = self.links.get(worker.name)
+        if link is not None and link.worker is worker:
+            self._send_up(link, self._hear, event)
+
+    def _send_up(self, link: Link, call: Callable[..., None], what: Any) -> None:
+        if link.worker.unreachable:
+            link.held.append((call, what))
+        elif link.delay or link.extra:
+            clock = self._world.clock
+            link.to_server = max(clock.now + link.delay + link.extra, link.to_server)
+            clock.at(link.to_server, self._arrive, link, (call, what))
+        else:
+            call(what)
+
+    def _send_down(self, link: Link, what: Any) -> None:
+        if link.worker.unreachable:
+            link.held.append((link.worker.deliver, what))
+        elif link.delay or link.extra:
+            clock = self._world.clock
+            link.to_worker = max(clock.now + link.delay + link.extra, link.to_worker)
+            clock.at(link.to_worker, self._arrive, link, (link.worker.deliver, what))
+        else:
+            link.worker.deliver(what)
+
+    def _arrive(self, link: Link, said: tuple[Callable[..., None], Any]) -> None:
+        if link.open:
+            call, what = said
+            if link.worker.unreachable:
+                link.held.append(said)
+            else:
+                call(what)
+
+    def reached_again(self, name: str) -> None:
+        """A partition is over: what was said meanwhile arrives."""
+        link = self.links.get(name)
+        if link is not None:
+            held, link.held = link.held, []
+            for call, what in held:
+                call(what)
+
+    def asked(self, event: ClientEvent) -> None:
+        """A client says something."""
+        self._inbox.append(event)
+
+    def lose(self, name: str, why: str) -> None:
+        """A connection has ended: the others are told that the worker is lost."""
+        link = self.links.pop(name, None)
+        if link is None:
+            return
+        link.open = False
+        world = self._world
+        world.trace.note(world.clock.now, f"lost: {why}", name)
+        for other in self.links.values():
+            world.clock.at(world.clock.now + other.delay + other.extra, self._peer_lost, other, name)
+        self._inbox.append(WorkerLost(name, why))
+
+    def _peer_lost(self, link: Link, name: str) -> None:
+        if link.open:
+            self._world.network.lost(link.worker, name)
+
+    def leaving(self, worker: Worker) -> None:
+        """A worker wants to leave."""
+        link = self.links.get(worker.name)
+        if link is not None:
+            link.leave_by = self._world.clock.now + self._world.scenario.leaving
+            self._inbox.append(WorkerRetiring(worker.name))
+            self._world.clock.at(link.leave_by, self._must_go, link)
+
+    def _must_go(self, link: Link, _: Any) -> None:
+        if link.open:
+            self.let_go(link, "it wanted to leave, and had not finished in time")
+
+    def let_go(self, link: Link, why: str) -> None:
+        """End a connection: the worker's process ends with it."""
+        self.lose(link.worker.name, why)
+        link.worker.die()
+        self._world.network.gone(link.worker.name)
+
+    def _see_off(self, link: Link) -> None:
+        """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
+        state = self.mind.state
+        ws = state.workers.get(link.worker.name)
+        if ws is None or any(ws.assigned.values()):
+            return
+        self._inbox.append(WorkerRetiring(link.worker.name))
+        if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
+            self.let_go(link, "it has left")
+
+    # The scheduler
+
+    def _hear(self, event: Event) -> None:
+        self._inbox.append(event)
+
+    def settle(self) -> bool:
+        """Have the scheduler handle what has come, if it is not busy; tells whether there was anything."""
+        if self._is_busy or not self._inbox:
+            return False
+        while self._inbox:
+            event = self._inbox.popleft()
+            commands = self._handle(event)
+            if self._cost is not None:
+                seconds = self._seconds(event, commands)
+                self._is_busy = True
+                self.busy_seconds += seconds
+                self.queued_seconds += seconds * len(self._inbox)
+                clock = self._world.clock
+                self._world.trace.busy.append((clock.now, clock.now + seconds, type(event).__name__))
+                clock.at(clock.now + seconds, self._thought, event, commands)
+                return True
+            self._carry_out(commands)
+            self._after(event)
+        return True
+
+    def _thought(self, event: Event, commands: Sequence[Command]) -> None:
+        self._is_busy = False
+        self._carry_out(commands)
+        self._after(event)
+
+    def _handle(self, event: Event) -> list[Command]:
+        self.handled += 1
+        commands = self.mind.handle(event, self._world.clock.now)
+        if self._world.is_checked:
+            check(self.mind.state)
+        if self.hook is not None:
+            self.hook(event, commands)
+        return commands
+
+    def _seconds(self, event: Event, commands: Sequence[Command]) -> float:
+        assert self._cost is not None
+        count = 0
+        match event:
+            case TasksFinished():
+                count = len(event.outcomes)
+            case TasksFailed():
+                count = len(event.failures)
+            case ReplicasAdded():
+                count = len(event.tasks)
+            case _:
+                count = len(getattr(event, "tasks", ()))
+        count += sum(len(command.tasks) for command in commands if isinstance(command, RunTasks))
+        return self._cost.event + self._cost.task * count
+
+    def _after(self, event: Event) -> None:
+        """See off those who want to leave, where this may have been what they waited for."""
+        if isinstance(event, TasksFinished | TasksFailed | ReplicasAdded | WorkerRetiring | CapacityChanged):
+            for link in [link for link in self.links.values() if link.leave_by is not None]:
+                if isinstance(event, ReplicasAdded) or event.worker == link.worker.name:
+                    self._see_off(link)
+
+    def _carry_out(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            match command:
+                case RunTasks() | CancelTasks() | FreeKeys() | FetchKeys():
+                    link = self.links.get(command.worker)
+                    if link is not None:
+                        self._send_down(link, self._seen_by_worker(command))
+                case KeysReady() | KeysFailed():
+                    self._world.client.hear(command)
+                case _:
+                    assert_never(command)
+
+    def _seen_by_worker(self, command: Any) -> Any:
+        """An order with the kinds of tasks by their true names, and the nearest holders first, where that is wanted."""
+        kinds = self._world.kinds
+        if kinds and isinstance(command, RunTasks):
+            command = RunTasks(command.worker, [o._replace(prefix=kinds[o.task]) for o in command.tasks])
+        if self._world.scenario.network.replica == "nearest":
+            command = self._nearest_first(command)
+        return command
+
+    def _nearest_first(self, command: Any) -> Any:
+        workers = self._world.workers
+        pool = workers[command.worker].machine.pool
+
+        def sort(holders: Any) -> list[Any]:
+            return [(i, tuple(sorted(names, key=lambda n: workers[n].machine.pool != pool))) for i, names in holders]
+
+        match command:
+            case RunTasks(worker, tasks):
+                return RunTasks(worker, [o._replace(holders=sort(o.holders)) if o.holders else o for o in tasks])
+            case FetchKeys(worker, holders):
+                return FetchKeys(worker, sort(holders))
+        return command
