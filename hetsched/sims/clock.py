@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Any
+from typing import Any, Final
 
-__all__ = ["Clock"]
+__all__ = ["INSTANT", "Clock"]
+
+INSTANT: Final = 1e-9
+"""What happens within so many seconds happens at the same instant: what rounding alone keeps apart is together."""
 
 
 class Clock:
@@ -34,9 +37,9 @@ class Clock:
     def happen(self) -> bool:
         """Let all happen that is due now, what it leads to at this very time included; tells if there was any."""
         heap = self._heap
-        now = self.now
+        until = self.now + INSTANT
         found = False
-        while heap and heap[0][0] <= now:
+        while heap and heap[0][0] <= until:
             _, _, call, a, b = heappop(heap)
             call(a, b)
             found = True
@@ -44,7 +47,7 @@ class Clock:
 
     def due(self) -> bool:
         """Tell whether anything (more) is due now."""
-        return bool(self._heap) and self._heap[0][0] <= self.now
+        return bool(self._heap) and self._heap[0][0] <= self.now + INSTANT
 
     @property
     def happened(self) -> int:

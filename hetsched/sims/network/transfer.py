@@ -13,7 +13,7 @@ class Transfer:
     """Results asked of a peer. The rates and times are those of the model that moves it."""
 
     __slots__ = (
-        "asked", "began", "came", "keys", "missing", "nbytes", "number", "over", "priority", "rate",
+        "asked", "began", "came", "is_counted", "keys", "missing", "nbytes", "number", "over", "priority", "rate",
         "remaining", "since", "source", "target", "values", "version", "way",
     )  # fmt: skip
 
@@ -30,6 +30,8 @@ class Transfer:
         self.missing: list[int] = []
         self.values: dict[int, int] = {}
         self.nbytes = 0
+        self.is_counted = True
+        """Whether it is one of those that a worker may have only so many of."""
         self.priority = 0.0
         self.over = False
         self.rate = 0.0

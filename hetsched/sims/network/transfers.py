@@ -23,7 +23,7 @@ class Transfers:
     """All transfers of a simulation.
 
     ``priority`` gives that of a worker's request for a result where not all may go ahead at a time; the greater first,
-    equal ones in the order in which they were asked for.
+    equal ones in the order in which they were asked for. A single result without bytes waits for nothing.
     """
 
     def __init__(self, world: World, topology: Topology) -> None:
@@ -40,7 +40,10 @@ class Transfers:
         """Of each worker what waits, the next first."""
         self._active: dict[str, dict[int, Transfer]] = {}
         """Of each worker what is under way, by number."""
-        self._from: dict[tuple[str, str], int] = {}
+        self._count: dict[str, int] = {}
+        """How many there are of those that are limited, and"""
+        self._count_of_pair: dict[tuple[str, str], int] = {}
+        """of each source and target."""
         self._woken: dict[str, None] = {}
         """The workers for which more may go ahead than before."""
         self._crossed: dict[tuple[str, str], int] = {}
@@ -77,20 +80,20 @@ class Transfers:
         self._model.settle()
 
     def _begin_some(self, name: str, waiting: list[tuple[float, int, Transfer]]) -> None:
-        active = self._active.setdefault(name, {})
         most, per_source = self._most, self._most_per_source
         stay = []
-        for n, entry in enumerate(waiting):
+        for entry in waiting:
             transfer = entry[2]
-            if most is not None and len(active) >= most:
-                stay += waiting[n:]
-                break
             pair = (transfer.source, name)
-            if per_source is not None and self._from.get(pair, 0) >= per_source:
-                stay.append(entry)
-                continue
-            active[transfer.number] = transfer
-            self._from[pair] = self._from.get(pair, 0) + 1
+            transfer.is_counted = not self._is_single or self._world.tasks[transfer.keys[0]].nbytes > 0
+            if transfer.is_counted:
+                count, of_pair = self._count.get(name, 0), self._count_of_pair.get(pair, 0)
+                if (most is not None and count >= most) or (per_source is not None and of_pair >= per_source):
+                    stay.append(entry)
+                    continue
+                self._count[name] = count + 1
+                self._count_of_pair[pair] = of_pair + 1
+            self._active.setdefault(name, {})[transfer.number] = transfer
             clock = self._world.clock
             if transfer.way.latency:
                 clock.at(clock.now + transfer.way.latency, self._serve, transfer)
@@ -148,7 +151,9 @@ class Transfers:
         if transfer.number not in self._active.get(name, ()):
             return
         del self._active[name][transfer.number]
-        self._from[transfer.source, name] -= 1
+        if transfer.is_counted:
+            self._count[name] -= 1
+            self._count_of_pair[transfer.source, name] -= 1
         if self._asked.get(name):
             self._woken[name] = None
         world = self._world
