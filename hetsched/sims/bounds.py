@@ -118,8 +118,7 @@ def combined(workload: Workload, slots: Mapping[str, float]) -> float:
         end = programme.variable()
         ends.append(end)
         lasts = [(parts[kind], seconds) for kind, seconds in times.items()]
-        for before in task.dependencies or [None]:
-            start = [] if before is None else [(ends[before], 1.0)]
+        for start in [[(ends[before], 1.0)] for before in task.dependencies] or [[]]:
             programme.at_most([*start, *lasts, (end, -1.0)], 0.0)
         if position not in read:
             programme.at_most([(end, 1.0), (total, -1.0)], 0.0)

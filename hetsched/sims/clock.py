@@ -15,10 +15,12 @@ INSTANT: Final = 1e-9
 class Clock:
     """Holds what is to happen and the time it is; ``now`` only moves forward."""
 
-    __slots__ = ("_heap", "_serial", "now")
+    __slots__ = ("_heap", "_serial", "alone", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.alone = False
+        """Whether what happens is the first of its instant, and so far the last."""
         self._heap: list[tuple[float, int, Callable[[Any, Any], None], Any, Any]] = []
         self._serial = 0
 
@@ -28,28 +30,24 @@ class Clock:
         heappush(self._heap, (time if time > self.now else self.now, self._serial, call, a, b))
 
     def advance(self) -> bool:
-        """Go to the next time at which something happens; False where nothing is left."""
-        if not self._heap:
+        """Go to the next time at which something happens, and let it happen; False where nothing is left."""
+        heap = self._heap
+        if not heap:
             return False
-        self.now = self._heap[0][0]
+        now, _, call, a, b = heappop(heap)
+        self.now = now
+        self.alone = not heap or heap[0][0] > now + INSTANT
+        call(a, b)
+        self.alone = False
         return True
 
     def happen(self) -> bool:
-        """Let all happen that is due now, what it leads to at this very time included; tells if there was any."""
+        """Let all happen that is due, what it leads to at this very instant included; tells if there was any."""
         heap = self._heap
         until = self.now + INSTANT
-        found = False
+        if not heap or heap[0][0] > until:
+            return False
         while heap and heap[0][0] <= until:
             _, _, call, a, b = heappop(heap)
             call(a, b)
-            found = True
-        return found
-
-    def due(self) -> bool:
-        """Tell whether anything (more) is due now."""
-        return bool(self._heap) and self._heap[0][0] <= self.now + INSTANT
-
-    @property
-    def happened(self) -> int:
-        """How many things were put down so far."""
-        return self._serial
+        return True

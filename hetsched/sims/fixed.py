@@ -60,7 +60,7 @@ class FixedMind:
             for _, output in task.inputs:
                 self._readers.setdefault(output, []).append(number)
 
-    def handle(self, event: Event, now: float) -> list[Command]:  # noqa: ARG002 - the scheduler's signature
+    def handle(self, event: Event, now: float) -> list[Command]:
         """Take note of an event; return what is to be done."""
         match event:
             case GraphSubmitted():

@@ -87,13 +87,19 @@ class Hands:
 
     def feed(self, event: WorkerInput) -> None:
         """Tell the mind something; what it wants started is started at the end of the instant."""
-        now = self.world.clock.now
-        if not self._is_closed:
+        world = self.world
+        clock = world.clock
+        now = clock.now
+        if clock.alone and world.is_slow:
+            clock.alone = False  # nothing else can come at this instant, but what this call says next
+        elif not self._is_closed:
             self._is_closed = True
-            self.world.touched.append(self)
+            world.touched.append(self)
             for closing in self._closing:
                 self.mind.handle(closing, now)
         self._obey(self.mind.handle(event, now))
+        if world.is_checked:
+            check(self.mind)
 
     def open(self) -> None:
         """Start what can be started: the instant is over."""

@@ -6,7 +6,7 @@ It goes by the rules of ``hetsched.server``. This is the one place where command
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from hetsched.core.check import check
@@ -44,7 +44,7 @@ class Mind(Protocol):
 class Link:
     """A worker's connection: what is on its way, either way, arrives in order."""
 
-    __slots__ = ("delay", "extra", "held", "leave_by", "open", "to_server", "to_worker", "worker")
+    __slots__ = ("delay", "extra", "held", "open", "to_server", "to_worker", "why", "worker")
 
     def __init__(self, worker: Worker, delay: float) -> None:
         self.worker = worker
@@ -55,7 +55,7 @@ class Link:
         """When the last message on its way there arrives."""
         self.to_worker = 0.0
         self.open = True
-        self.leave_by: float | None = None
+        self.why = ""
         self.held: list[tuple[Callable[..., None], Any]] = []
         """What was said while it could not arrive, in order."""
 
@@ -69,9 +69,12 @@ class SimulatedServer:
         self.hook: Callable[[Event, Sequence[Command]], None] | None = None
         """Called with each event and what the scheduler made of it."""
         self._world = world
-        self._inbox: deque[Event] = deque()
+        self.inbox: deque[Event] = deque()
+        """What has come and was not handled yet."""
+        self._leaving: dict[str, Link] = {}
         self._is_busy = False
         cost = world.scenario.server
+        self._goes_near = world.scenario.network.replica == "nearest"
         self._cost = cost if cost.event or cost.task else None
         self.handled = 0
         self.busy_seconds = 0.0
@@ -86,7 +89,7 @@ class SimulatedServer:
         self._send_up(link, self._joined, worker)
 
     def _joined(self, worker: Worker, _: Any = None) -> None:
-        self._inbox.append(WorkerJoined(worker.name, worker.capacity()))
+        self.inbox.append(WorkerJoined(worker.name, worker.capacity()))
 
     def told(self, worker: Worker, event: WorkerEvent) -> None:
         """A worker says something."""
@@ -95,31 +98,27 @@ class SimulatedServer:
             self._send_up(link, self._hear, event)
 
     def _send_up(self, link: Link, call: Callable[..., None], what: Any) -> None:
-        if link.worker.unreachable:
-            link.held.append((call, what))
-        elif link.delay or link.extra:
-            clock = self._world.clock
-            link.to_server = max(clock.now + link.delay + link.extra, link.to_server)
-            clock.at(link.to_server, self._arrive, link, (call, what))
+        clock = self._world.clock
+        link.to_server = arrives = max(clock.now + link.delay + link.extra, link.to_server)
+        if arrives > clock.now:
+            clock.at(arrives, self._arrive, link, (call, what))
         else:
-            call(what)
+            self._arrive(link, (call, what))
 
     def _send_down(self, link: Link, what: Any) -> None:
-        if link.worker.unreachable:
-            link.held.append((link.worker.deliver, what))
-        elif link.delay or link.extra:
-            clock = self._world.clock
-            link.to_worker = max(clock.now + link.delay + link.extra, link.to_worker)
-            clock.at(link.to_worker, self._arrive, link, (link.worker.deliver, what))
+        clock = self._world.clock
+        link.to_worker = arrives = max(clock.now + link.delay + link.extra, link.to_worker)
+        if arrives > clock.now:
+            clock.at(arrives, self._arrive, link, (link.worker.deliver, what))
         else:
-            link.worker.deliver(what)
+            self._arrive(link, (link.worker.deliver, what))
 
     def _arrive(self, link: Link, said: tuple[Callable[..., None], Any]) -> None:
         if link.open:
-            call, what = said
             if link.worker.unreachable:
                 link.held.append(said)
             else:
+                call, what = said
                 call(what)
 
     def reached_again(self, name: str) -> None:
@@ -132,19 +131,28 @@ class SimulatedServer:
 
     def asked(self, event: ClientEvent) -> None:
         """A client says something."""
-        self._inbox.append(event)
+        self.inbox.append(event)
 
-    def lose(self, name: str, why: str) -> None:
+    def broken(self, name: str, why: str) -> None:
+        """A worker has ended: what it had said before still arrives, then the end of its connection."""
+        link = self.links.get(name)
+        if link is not None:
+            self._send_up(link, self.lose, name)
+            link.why = why
+
+    def lose(self, name: str, why: str = "") -> None:
         """A connection has ended: the others are told that the worker is lost."""
         link = self.links.pop(name, None)
         if link is None:
             return
         link.open = False
+        self._leaving.pop(name, None)
         world = self._world
+        why = why or link.why
         world.trace.note(world.clock.now, f"lost: {why}", name)
         for other in self.links.values():
             world.clock.at(world.clock.now + other.delay + other.extra, self._peer_lost, other, name)
-        self._inbox.append(WorkerLost(name, why))
+        self.inbox.append(WorkerLost(name, why))
 
     def _peer_lost(self, link: Link, name: str) -> None:
         if link.open:
@@ -154,9 +162,13 @@ class SimulatedServer:
         """A worker wants to leave."""
         link = self.links.get(worker.name)
         if link is not None:
-            link.leave_by = self._world.clock.now + self._world.scenario.leaving
-            self._inbox.append(WorkerRetiring(worker.name))
-            self._world.clock.at(link.leave_by, self._must_go, link)
+            self._send_up(link, self._wants_to_leave, link)
+
+    def _wants_to_leave(self, link: Link) -> None:
+        self._leaving[link.worker.name] = link
+        self.inbox.append(WorkerRetiring(link.worker.name))
+        clock = self._world.clock
+        clock.at(clock.now + self._world.scenario.leaving, self._must_go, link)
 
     def _must_go(self, link: Link, _: Any) -> None:
         if link.open:
@@ -174,39 +186,41 @@ class SimulatedServer:
         ws = state.workers.get(link.worker.name)
         if ws is None or any(ws.assigned.values()):
             return
-        self._inbox.append(WorkerRetiring(link.worker.name))
+        self._carry_out(self._handle(WorkerRetiring(link.worker.name)))
         if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
             self.let_go(link, "it has left")
 
     # The scheduler
 
     def _hear(self, event: Event) -> None:
-        self._inbox.append(event)
+        self.inbox.append(event)
 
     def settle(self) -> bool:
-        """Have the scheduler handle what has come, if it is not busy; tells whether there was anything."""
-        if self._is_busy or not self._inbox:
+        """Have the scheduler handle what has come; False while it is busy."""
+        if self._is_busy:
             return False
-        while self._inbox:
-            event = self._inbox.popleft()
+        while self.inbox:
+            event = self.inbox.popleft()
             commands = self._handle(event)
             if self._cost is not None:
-                seconds = self._seconds(event, commands)
+                seconds = self._cost.event + self._cost.task * _named(event, commands)
                 self._is_busy = True
                 self.busy_seconds += seconds
-                self.queued_seconds += seconds * len(self._inbox)
+                self.queued_seconds += seconds * len(self.inbox)
                 clock = self._world.clock
                 self._world.trace.busy.append((clock.now, clock.now + seconds, type(event).__name__))
                 clock.at(clock.now + seconds, self._thought, event, commands)
                 return True
             self._carry_out(commands)
-            self._after(event)
+            if self._leaving:
+                self._after(event)
         return True
 
     def _thought(self, event: Event, commands: Sequence[Command]) -> None:
         self._is_busy = False
         self._carry_out(commands)
-        self._after(event)
+        if self._leaving:
+            self._after(event)
 
     def _handle(self, event: Event) -> list[Command]:
         self.handled += 1
@@ -217,25 +231,10 @@ class SimulatedServer:
             self.hook(event, commands)
         return commands
 
-    def _seconds(self, event: Event, commands: Sequence[Command]) -> float:
-        assert self._cost is not None
-        count = 0
-        match event:
-            case TasksFinished():
-                count = len(event.outcomes)
-            case TasksFailed():
-                count = len(event.failures)
-            case ReplicasAdded():
-                count = len(event.tasks)
-            case _:
-                count = len(getattr(event, "tasks", ()))
-        count += sum(len(command.tasks) for command in commands if isinstance(command, RunTasks))
-        return self._cost.event + self._cost.task * count
-
     def _after(self, event: Event) -> None:
         """See off those who want to leave, where this may have been what they waited for."""
         if isinstance(event, TasksFinished | TasksFailed | ReplicasAdded | WorkerRetiring | CapacityChanged):
-            for link in [link for link in self.links.values() if link.leave_by is not None]:
+            for link in list(self._leaving.values()):
                 if isinstance(event, ReplicasAdded) or event.worker == link.worker.name:
                     self._see_off(link)
 
@@ -256,20 +255,31 @@ class SimulatedServer:
         kinds = self._world.kinds
         if kinds and isinstance(command, RunTasks):
             command = RunTasks(command.worker, [o._replace(prefix=kinds[o.task]) for o in command.tasks])
-        if self._world.scenario.network.replica == "nearest":
-            command = self._nearest_first(command)
-        return command
+        return _nearest_first(command, self._world.workers) if self._goes_near else command
 
-    def _nearest_first(self, command: Any) -> Any:
-        workers = self._world.workers
-        pool = workers[command.worker].machine.pool
 
-        def sort(holders: Any) -> list[Any]:
-            return [(i, tuple(sorted(names, key=lambda n: workers[n].machine.pool != pool))) for i, names in holders]
+def _named(event: Event, commands: Sequence[Command]) -> int:
+    """How many tasks an event and the orders that come of it name."""
+    match event:
+        case TasksFinished():
+            count = len(event.outcomes)
+        case TasksFailed():
+            count = len(event.failures)
+        case _:
+            count = len(getattr(event, "tasks", ()))
+    return count + sum(len(command.tasks) for command in commands if isinstance(command, RunTasks))
 
-        match command:
-            case RunTasks(worker, tasks):
-                return RunTasks(worker, [o._replace(holders=sort(o.holders)) if o.holders else o for o in tasks])
-            case FetchKeys(worker, holders):
-                return FetchKeys(worker, sort(holders))
-        return command
+
+def _nearest_first(command: Any, workers: Mapping[str, Worker]) -> Any:
+    """An order whose holders are sorted: those of the worker's own pool first."""
+    pool = workers[command.worker].machine.pool
+
+    def sort(holders: Any) -> list[Any]:
+        return [(i, tuple(sorted(names, key=lambda n: workers[n].machine.pool != pool))) for i, names in holders]
+
+    match command:
+        case RunTasks(worker, tasks):
+            return RunTasks(worker, [o._replace(holders=sort(o.holders)) if o.holders else o for o in tasks])
+        case FetchKeys(worker, holders):
+            return FetchKeys(worker, sort(holders))
+    return command

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from hetsched.errors import HetschedError
 
@@ -28,7 +28,7 @@ _MB = 1_000_000
 
 
 class Verdict(NamedTuple):
-    """How one case went: its name, the value found and the one expected, the largest difference, and if that is right."""
+    """How one case went: its name, the value found and the one expected, the largest difference, if that is right."""
 
     case: str
     found: float
@@ -55,13 +55,11 @@ def validate(path: str | Path) -> Iterator[Verdict]:
 def _graphs(path: Path, reference: Mapping[str, Any]) -> Mapping[str, Any]:
     """The graphs a file speaks of: its own, else those of the file beside it that has some."""
     if "graphs" in reference:
-        found: Mapping[str, Any] = reference["graphs"]
-        return found
+        return cast("Mapping[str, Any]", reference["graphs"])
     for other in sorted(path.resolve().parent.glob("*.json")):
         beside = json.loads(other.read_text(encoding="utf-8"))
         if isinstance(beside, dict) and isinstance(beside.get("graphs"), dict):
-            found = beside["graphs"]
-            return found
+            return cast("Mapping[str, Any]", beside["graphs"])
     raise HetschedError(f"{path} has no graphs, and no file beside it has any")
 
 

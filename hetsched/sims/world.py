@@ -10,7 +10,7 @@ from hetsched.core.events import ClientEvent, WorkerEvent
 from hetsched.core.types import Capacity, TaskId
 from hetsched.worker.instructions import WorkerInput
 
-from .clock import Clock
+from .clock import INSTANT, Clock
 from .memory import Memory
 from .model import Machine, Task
 from .network.transfer import Transfer
@@ -123,6 +123,9 @@ class World:
         """The workers that have been told something at this instant."""
         self.is_checked = is_checked
         self.has_values = has_values
+        delays = [scenario.delay if machine.delay is None else machine.delay for machine in scenario.machines]
+        self.is_slow = all(delay > 2 * INSTANT for delay in delays)
+        """Whether the scheduler never answers at the instant at which it is told something."""
         noise = scenario.noise
         self.is_noisy = bool(noise.sigma or noise.straggler_chance)
         self.fails: Callable[[TaskId, int], Any] | None = None

@@ -47,9 +47,11 @@ class Inflictor:
         self._world.trace.note(self._world.clock.now, fault.kind, worker.name)
         match fault.kind:
             case "crash":
-                self._crash(worker, "its connection broke")
+                self._server.broken(worker.name, "its process ended")
+                self._crash(worker)
             case "disconnect":
-                self._crash(worker, "its connection to the scheduler broke")
+                self._server.lose(worker.name, "its connection broke")
+                self._crash(worker)
             case "freeze":
                 worker.freeze()
                 self._silent(worker)
@@ -80,11 +82,10 @@ class Inflictor:
     def _end_after(self, fault: Fault, call: Callable[[Any, Any], None], what: Any) -> None:
         self._world.clock.at(self._world.clock.now + fault.seconds, call, what)
 
-    def _crash(self, worker: Worker, why: str) -> None:
+    def _crash(self, worker: Worker) -> None:
         """Its process ends; the machine starts another."""
         worker.die()
         self._network.gone(worker.name)
-        self._server.lose(worker.name, why)
         self._world.clock.at(self._world.clock.now + _RESTART_SECONDS, self._start_anew, worker)
 
     def _start_anew(self, worker: Worker, _: Any) -> None:
@@ -93,7 +94,8 @@ class Inflictor:
         self._start(worker.machine, f"{first}'{life}")
 
     def _out_of_memory(self, worker: Worker) -> None:
-        self._crash(worker, "it was out of memory")
+        self._server.broken(worker.name, "it was out of memory")
+        self._crash(worker)
 
     # Silence
 
@@ -104,7 +106,7 @@ class Inflictor:
 
     def _missed(self, worker: Worker, since: float) -> None:
         """The scheduler has heard nothing of it for too long; it will find its connection closed."""
-        if worker.alive and (worker.frozen or worker.unreachable) and worker.name in self._server.links:
+        if worker.frozen or worker.unreachable:
             self._server.lose(worker.name, f"nothing was heard of it for {self._world.scenario.silence:g} s")
 
     def _thaw(self, worker: Worker, _: Any) -> None:
@@ -116,14 +118,16 @@ class Inflictor:
         self._heard_again(worker)
 
     def _heard_again(self, worker: Worker) -> None:
-        if not worker.alive or worker.frozen or worker.unreachable:
+        if not worker.alive:
+            self._server.reached_again(worker.name)
+        elif worker.frozen or worker.unreachable:
             return
-        if worker.name in self._server.links:
+        elif worker.name in self._server.links:
             worker.thaw()
             self._server.reached_again(worker.name)
             self._network.go_on(worker.name)
         else:
-            self._crash(worker, "")
+            self._crash(worker)
 
     # Slow and full
 

@@ -72,11 +72,12 @@ class Transfers:
 
     def settle(self) -> None:
         """Begin what may go ahead, and share the links anew: the instant is over."""
-        woken, self._woken = self._woken, {}
-        for name in woken:
-            waiting = self._asked.get(name)
-            if waiting:
-                self._begin_some(name, waiting)
+        if self._woken:
+            woken, self._woken = self._woken, {}
+            for name in woken:
+                waiting = self._asked.get(name)
+                if waiting:
+                    self._begin_some(name, waiting)
         self._model.settle()
 
     def _begin_some(self, name: str, waiting: list[tuple[float, int, Transfer]]) -> None:

@@ -2,4 +2,13 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from collections.abc import Callable, Mapping
+
+from hetsched.sims.model import Workload
+
+from .tiles import FACTORISATIONS
+
+__all__ = ["SOURCES"]
+
+SOURCES: Mapping[str, Callable[..., Workload]] = {**FACTORISATIONS}
+"""What makes a workload, by the name that an experiment calls it by; the other words of its table are arguments."""

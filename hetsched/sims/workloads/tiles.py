@@ -1,7 +1,7 @@
 """Factorisations of matrices that are cut into tiles, as tasks that take another time on a device than on a core.
 
-The algorithms are the right-looking ones of A. Buttari, J. Langou, J. Kurzak and J. Dongarra, "A class of parallel tiled
-linear algebra algorithms for multicore architectures", Parallel Computing 35 (2009).
+The algorithms are the right-looking ones of A. Buttari, J. Langou, J. Kurzak and J. Dongarra, "A class of parallel
+tiled linear algebra algorithms for multicore architectures", Parallel Computing 35 (2009).
 """
 
 from __future__ import annotations
