@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hetsched.core.commands import KeysFailed, KeysReady
-from hetsched.core.events import GraphReleased, GraphSubmitted, ResultsMissing
+from hetsched.core.events import GraphCancelled, GraphReleased, GraphSubmitted, ResultsMissing
 from hetsched.core.types import TaskId, WorkerId
 
 from .knowledge import kinds_of, specs_of
@@ -35,6 +35,7 @@ class Job:
         self.results: dict[int, int] = {}
         """The values of results, by position."""
         self.failures: dict[int, KeysFailed] = {}
+        self.was_cancelled = False
         self.ended: float | None = None
         """When all that was wanted was there, or was known not to come (seconds)."""
 
@@ -59,7 +60,17 @@ class SimulatedClient:
         specs = specs_of(workload.tasks, knowledge)
         world.trace.note(world.clock.now, "submitted", workload.name)
         world.server.asked(GraphSubmitted(CLIENT, job.number, specs, list(job.waits_for), submission.urgency))
+        if submission.cancelled is not None:
+            world.clock.at(submission.cancelled, self._cancel, job)
         self._end_if_done(job)
+
+    def _cancel(self, job: Job, _: Any) -> None:
+        if job.ended is None:
+            job.was_cancelled = True
+            job.waits_for.clear()
+            job.ended = self._world.clock.now
+            self._world.trace.note(job.ended, "cancelled", job.workload.name)
+            self._world.server.asked(GraphCancelled(CLIENT, job.number))
 
     def hear(self, command: KeysReady | KeysFailed) -> None:
         """The scheduler tells of results."""

@@ -18,7 +18,7 @@ from .workloads import SOURCES
 
 __all__ = ["Experiment", "read_experiment"]
 
-_PLAIN = ("knowledge", "delay", "overhead", "silence", "leaving", "allowed_losses")
+_PLAIN = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "allowed_losses")
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,9 +177,10 @@ class ServerCost:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A workload that a client submits at a time. With ``ordered`` it comes as it is."""
+    """A workload that a client submits at a time, and may give up later. With ``ordered`` it comes as it is."""
 
     workload: Workload
     at: float = 0.0
     ordered: bool = False
     urgency: int = 0
+    cancelled: float | None = None

@@ -19,8 +19,9 @@ class Scenario:
     """What runs where. Equal scenarios give equal runs.
 
     ``policy`` is the name of one or an object that is made anew for each run; ``delay`` the seconds a message takes
-    between the scheduler and a worker. A worker that was not heard for ``silence`` seconds is lost, one that wants to
-    leave may take ``leaving`` seconds. ``overhead`` is what a worker spends on each task beside its duration.
+    between the scheduler and a worker, and ``jitter`` by how much more one may take now and then. A worker that was not
+    heard for ``silence`` seconds is lost, one that wants to leave may take ``leaving`` seconds; one that has failed is
+    started anew after ``restart`` seconds. ``overhead`` is what a worker spends on each task beside its duration.
     """
 
     submissions: Sequence[Submission]
@@ -30,10 +31,12 @@ class Scenario:
     knowledge: Knowledge = "learned"
     seed: int = 0
     delay: float = 0.0
+    jitter: float = 0.0
     server: ServerCost = field(default_factory=ServerCost)
     noise: Noise = field(default_factory=Noise)
     overhead: float = 0.0
     faults: Sequence[Fault] = ()
     silence: float = 20.0
     leaving: float = 60.0
+    restart: float = 1.0
     allowed_losses: int = 3

@@ -26,6 +26,7 @@ from hetsched.core.events import (
 from hetsched.core.recovery import only_on
 from hetsched.core.state import State
 
+from .noise import uniform
 from .world import Worker, World
 
 __all__ = ["Mind", "SimulatedServer"]
@@ -73,6 +74,9 @@ class SimulatedServer:
         """What has come and was not handled yet."""
         self._leaving: dict[str, Link] = {}
         self._is_busy = False
+        self._clock = world.clock
+        self._jitter = world.scenario.jitter
+        self._said = 0
         cost = world.scenario.server
         self._goes_near = world.scenario.network.replica == "nearest"
         self._cost = cost if cost.event or cost.task else None
@@ -98,20 +102,25 @@ class SimulatedServer:
             self._send_up(link, self._hear, event)
 
     def _send_up(self, link: Link, call: Callable[..., None], what: Any) -> None:
-        clock = self._world.clock
-        link.to_server = arrives = max(clock.now + link.delay + link.extra, link.to_server)
-        if arrives > clock.now:
-            clock.at(arrives, self._arrive, link, (call, what))
-        else:
-            self._arrive(link, (call, what))
+        link.to_server = arrives = max(self._clock.now + link.delay + self._late(link), link.to_server)
+        self._send(link, arrives, (call, what))
 
     def _send_down(self, link: Link, what: Any) -> None:
-        clock = self._world.clock
-        link.to_worker = arrives = max(clock.now + link.delay + link.extra, link.to_worker)
-        if arrives > clock.now:
-            clock.at(arrives, self._arrive, link, (link.worker.deliver, what))
+        link.to_worker = arrives = max(self._clock.now + link.delay + self._late(link), link.to_worker)
+        self._send(link, arrives, (link.worker.deliver, what))
+
+    def _late(self, link: Link) -> float:
+        """Seconds that a message takes longer than others."""
+        if not self._jitter:
+            return link.extra
+        self._said += 1
+        return link.extra + self._jitter * uniform(self._world.scenario.seed, self._said, 7) ** 3
+
+    def _send(self, link: Link, arrives: float, said: tuple[Callable[..., None], Any]) -> None:
+        if arrives > self._clock.now:
+            self._clock.at(arrives, self._arrive, link, said)
         else:
-            self._arrive(link, (link.worker.deliver, what))
+            self._arrive(link, said)
 
     def _arrive(self, link: Link, said: tuple[Callable[..., None], Any]) -> None:
         if link.open:
@@ -167,8 +176,7 @@ class SimulatedServer:
     def _wants_to_leave(self, link: Link) -> None:
         self._leaving[link.worker.name] = link
         self.inbox.append(WorkerRetiring(link.worker.name))
-        clock = self._world.clock
-        clock.at(clock.now + self._world.scenario.leaving, self._must_go, link)
+        self._clock.at(self._clock.now + self._world.scenario.leaving, self._must_go, link)
 
     def _must_go(self, link: Link, _: Any) -> None:
         if link.open:

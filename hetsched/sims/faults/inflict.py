@@ -15,10 +15,6 @@ from .plan import Fault
 
 __all__ = ["Inflictor"]
 
-_RESTART_SECONDS = 1.0
-"""A worker that has ended is started anew after this time, under another name."""
-
-
 class Inflictor:
     """Does to workers what the plan of a scenario says. A fault that has no worker to happen to does not."""
 
@@ -83,10 +79,10 @@ class Inflictor:
         self._world.clock.at(self._world.clock.now + fault.seconds, call, what)
 
     def _crash(self, worker: Worker) -> None:
-        """Its process ends; the machine starts another."""
+        """Its process ends; the machine starts another, under another name."""
         worker.die()
         self._network.gone(worker.name)
-        self._world.clock.at(self._world.clock.now + _RESTART_SECONDS, self._start_anew, worker)
+        self._world.clock.at(self._world.clock.now + self._world.scenario.restart, self._start_anew, worker)
 
     def _start_anew(self, worker: Worker, _: Any) -> None:
         first = worker.name.partition("'")[0]
