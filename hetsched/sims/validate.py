@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from hetsched.errors import HetschedError
 
@@ -17,9 +17,12 @@ from .engine import Simulation
 from .fixed import CORES, FixedHands, FixedMind, FixedTask, StrictHands
 from .model import Machine, Submission, Task, Workload
 from .network.spec import NetworkSpec, Wire
+from .reference_bounds import compare_bounds
+from .reference_plans import compare_plans
 from .scenario import Scenario
+from .verdict import Verdict
 
-__all__ = ["TOLERANCE", "Verdict", "run_fixed", "validate"]
+__all__ = ["TOLERANCE", "run_fixed", "validate"]
 
 TOLERANCE = 1e-6
 """By what part (or how many seconds, for what is shorter than one) a task's end may differ."""
@@ -27,26 +30,24 @@ TOLERANCE = 1e-6
 _MB = 1_000_000
 
 
-class Verdict(NamedTuple):
-    """How one case went: its name, the value found and the one expected, the largest difference, if that is right."""
-
-    case: str
-    found: float
-    expected: float
-    difference: float
-    is_right: bool
-
-
 def validate(path: str | Path) -> Iterator[Verdict]:
-    """Run the cases of a reference file one after another.
+    """Run the cases of a reference file one after another: fixed placements, bounds, or plans.
 
-    Raises HetschedError for a file of another format.
+    Raises HetschedError for a file of another format, ImportError for bounds where scipy is not installed.
     """
     path = Path(path)
     reference = json.loads(path.read_text(encoding="utf-8"))
     cases = reference.get("cases") if isinstance(reference, dict) else None
-    if not isinstance(cases, list) or not cases or not all("placement" in case for case in cases):
-        raise HetschedError(f"{path} is not a file of fixed-placement cases")
+    if not isinstance(cases, list) or not cases:
+        raise HetschedError(f"{path} has no reference cases")
+    if all("lp" in case for case in cases):
+        yield from compare_bounds(cases)
+        return
+    if all("HeftScheduler" in case.get("makespans", ()) for case in cases):
+        yield from compare_plans(path, cases)
+        return
+    if not all("placement" in case for case in cases):
+        raise HetschedError(f"{path} has reference cases of a kind that is not known")
     graphs = _graphs(path, reference)
     for case in cases:
         yield _compare(case, graphs, reference.get("clusters", {}))
@@ -136,4 +137,4 @@ def _workload(
         for n, (f, t) in enumerate(zip(fixed, tasks, strict=True))
     ]
     stand_ins = [Task(("output", n), (), 0.0, size) for n, size in enumerate(sizes)]
-    return fixed, Workload(case["graph"], real + stand_ins, list(range(len(tasks))))
+    return fixed, Workload(str(case.get("graph", "")), real + stand_ins, list(range(len(tasks))))

@@ -39,7 +39,7 @@ def make_case(seed: int) -> Case:
     scale = rng.choice([1e-4, 0.01, 0.2])
     graphs = [_graph(rng, f"g{n}", scale) for n in range(rng.choice([1, 1, 2, 3]))]
     tasks = [task for graph in graphs for task in graph.tasks]
-    machines = [_machine(rng, n, scale) for n in range(rng.choice([1, 2, 2, 3, 3, 4, 5]))]
+    machines = [_machine(rng, n, scale) for n in range(rng.choice([1, 2, 3, 3, 4, 5]))]
     delay = scale * rng.choice([0.0, 0.01, 1.0])
     horizon = (scale + 3 * delay) * max(len(tasks) / len(machines), 3)
     submissions = [
@@ -79,8 +79,8 @@ def make_case(seed: int) -> Case:
 def _graph(rng: random.Random, name: str, scale: float) -> Workload:
     tasks: list[Task] = []
     plain = rng.random() < 0.4
-    for i in range(rng.randint(1, rng.choice([4, 12, 12, 30]))):
-        fan = min(i, rng.choice([0, 1, 1, 2, 5]))
+    for i in range(rng.randint(1, rng.choice([4, 12, 30, 30]))):
+        fan = min(i, rng.choice([0, 1, 2, 3, 5]))
         dependencies = sorted(rng.sample(range(i), fan)) if rng.random() < 0.8 else [i - 1] * bool(i)
         seconds = scale * rng.choice([0.0, 0.1, 1.0, rng.random()])
         key = (rng.choice(["load", "map", "sum"]), name, i)
@@ -102,9 +102,9 @@ def _machine(rng: random.Random, n: int, scale: float) -> Machine:
         resources={"licence": 2.0},
         executors={"io": 2},
         delay=rng.choice([None, None, None, 5 * scale]),
-        window=rng.choice([0, 1, 2, 5]),
+        window=rng.choice([0, 1, 1, 1, 2, 2, 5]),
         ahead=rng.choice([0.0, 0.05]),
-        arrives=rng.choice([0.0, 0.0, 10 * scale * rng.random()]),
+        arrives=rng.choice([0.0, 0.0, 0.0, 10 * scale * rng.random()]),
         retires=rng.choice([None, None, None, None, 20 * scale * rng.random()]),
     )
 
