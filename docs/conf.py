@@ -33,18 +33,6 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
 
 
-class Vocabulary(SphinxDirective):
-    """``{vocabulary}``: the known annotations, from `hetsched.core.annotations.VOCABULARY`."""
-
-    def run(self) -> list[nodes.Node]:
-        """Write the table in the page's own markup."""
-        from hetsched.core.annotations import VOCABULARY
-
-        rows = ([f"`{name}`", rule.meaning, rule.allowed, rule.fused] for name, rule in VOCABULARY.items())
-        text = table(["name", "what it says", "values", "when tasks are fused"], rows)
-        return self.parse_text_to_nodes("\n".join(text))
-
-
 class LegalMoves(SphinxDirective):
     """``{legal-moves}``: the phases of a task, from `hetsched.core.state.LEGAL`."""
 
@@ -82,11 +70,16 @@ class CommandLine(SphinxDirective):
         """Write, per command, what it is called with and what its options are."""
         import click
 
+        from hetsched.cli.asking import explain, status
         from hetsched.cli.scheduler import scheduler
         from hetsched.cli.worker import worker
 
+        commands = {
+            "hetsched-scheduler": scheduler, "hetsched-worker": worker, "hetsched status": status,
+            "hetsched explain": explain,
+        }  # fmt: skip
         lines: list[str] = []
-        for name, command in (("hetsched-scheduler", scheduler), ("hetsched-worker", worker)):
+        for name, command in commands.items():
             context = click.Context(command, info_name=name, **command.context_settings)
             usage = " ".join(command.collect_usage_pieces(context))
             lines += [f"**`{name} {usage}`**", "", self.marked(" ".join((command.help or "").split())), ""]
@@ -129,6 +122,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("command-line", CommandLine)
     app.add_directive("messages", Messages)
     app.add_directive("settings", Settings)
-    app.add_directive("vocabulary", Vocabulary)
     app.add_directive("legal-moves", LegalMoves)
     return {"parallel_read_safe": True}

@@ -3,28 +3,38 @@
 ``dask.compute(x, scheduler=hetsched.get)`` runs a graph in this process, with lanes for CPU, GPU and I/O work.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from hetsched.compiled import install as _install
 
 if TYPE_CHECKING:
-    from hetsched import errors
-    from hetsched.annotating import annotate, task
+    from hetsched import annotations, errors
+    from hetsched.annotating import annotate, pool, task
     from hetsched.client.asynchronous import AsyncClient
     from hetsched.client.client import Client, default_client
     from hetsched.client.futures import AsyncFuture, Future
+    from hetsched.client.holding import futures_of
     from hetsched.client.waiting import as_completed, wait
     from hetsched.computing import get
+    from hetsched.core.graph_task import GraphTask, Task
+    from hetsched.core.plugins import Plugin, TaskView, WorkerView
+    from hetsched.explaining import explain
     from hetsched.local_cluster import LocalCluster
+    from hetsched.plugins import register_plugin, unregister_plugin
+    from hetsched.pools.collection import get_pool, propagate_pools_in_collection
+    from hetsched.pools.drawing import visualize_pools
+    from hetsched.pools.report import PoolReport, PoolRow, pool_report
+    from hetsched.pools.switch import propagate_pools
     from hetsched.report import Report, TaskRow, last_report
     from hetsched.worker.inside import TaskInfo, current_task
 
 __all__ = [
-    "AsyncClient", "AsyncFuture", "Client", "Future", "LocalCluster", "Report", "TaskInfo", "TaskRow", "annotate",
-    "as_completed", "current_task", "default_client", "errors", "get", "last_report", "task", "wait",
+    "AsyncClient", "AsyncFuture", "Client", "Future", "GraphTask", "LocalCluster", "Plugin", "PoolReport", "PoolRow",
+    "Report", "Task", "TaskInfo", "TaskRow", "TaskView", "WorkerView", "annotate", "annotations", "as_completed",
+    "current_task", "default_client", "errors", "explain", "futures_of", "get", "get_pool", "last_report", "pool",
+    "pool_report", "propagate_pools", "propagate_pools_in_collection", "register_plugin", "task", "unregister_plugin",
+    "visualize_pools", "wait",
 ]  # fmt: skip
 
 _install()  # before any other module of ours is imported
@@ -34,17 +44,34 @@ _HOMES = {
     "AsyncFuture": "client.futures",
     "Client": "client.client",
     "Future": "client.futures",
+    "GraphTask": "core.graph_task",
     "LocalCluster": "local_cluster",
+    "Plugin": "core.plugins",
+    "PoolReport": "pools.report",
+    "PoolRow": "pools.report",
     "Report": "report",
+    "Task": "core.graph_task",
     "TaskInfo": "worker.inside",
     "TaskRow": "report",
+    "TaskView": "core.plugins",
+    "WorkerView": "core.plugins",
     "annotate": "annotating",
     "as_completed": "client.waiting",
     "current_task": "worker.inside",
     "default_client": "client.client",
+    "explain": "explaining",
+    "futures_of": "client.holding",
     "get": "computing",
+    "get_pool": "pools.collection",
     "last_report": "report",
+    "pool": "annotating",
+    "pool_report": "pools.report",
+    "propagate_pools": "pools.switch",
+    "propagate_pools_in_collection": "pools.collection",
+    "register_plugin": "plugins",
     "task": "annotating",
+    "unregister_plugin": "plugins",
+    "visualize_pools": "pools.drawing",
     "wait": "client.waiting",
 }
 

@@ -11,12 +11,12 @@ import inspect
 import sys
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType
-from typing import Any, Generic, ParamSpec, TypeVar, final
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, final
 from uuid import uuid4
 
 from hetsched.core.annotations import VOCABULARY
 
-__all__ = ["AnnotatedCallable", "annotations_of"]
+__all__ = ["AnnotatedCallable", "annotations_of", "carried_by"]
 
 _PLAIN = frozenset({FunctionType, BuiltinFunctionType})
 P = ParamSpec("P")
@@ -32,16 +32,21 @@ class AnnotatedCallable(Generic[P, R]):
     The ``annotations`` are shared, not copied: leave them as they are.
     """
 
-    __slots__ = ("__dict__", "__weakref__", "_stamp", "annotations", "func")
+    __slots__ = ("__dict__", "__weakref__", "_carried", "_stamp", "annotations", "func")
+
+    made: ClassVar[bool] = False
+    """Whether there ever was one in this process."""
 
     func: Callable[P, R]
     annotations: dict[str, object]
     _stamp: str | None
 
-    def __init__(self, func: Callable[P, R], annotations: dict[str, object]) -> None:
+    def __init__(self, func: Callable[P, R], annotations: dict[str, object], site: str | None = None) -> None:
         self.func = func
         self.annotations = annotations
+        self._carried = annotations if site is None else {"provenance": site, **annotations}
         self._stamp = None
+        AnnotatedCallable.made = True
         functools.update_wrapper(self, func, updated=())
         self.__dict__["__wrapped__"] = getattr(func, "__wrapped__", func)  # dask looks one step far, and means func's
         self.__dict__.setdefault("__name__", _name_of(func))
@@ -57,7 +62,11 @@ class AnnotatedCallable(Generic[P, R]):
         bound = bind(self.func, instance, owner)
         if isinstance(bound, MethodType) and bound.__func__ is self.func:
             return MethodType(self, instance)
-        return self if bound is self.func else AnnotatedCallable(bound, self.annotations)
+        return self if bound is self.func else AnnotatedCallable(bound, self.annotations, self._site())
+
+    def _site(self) -> str | None:
+        site = self._carried.get("provenance") if self._carried is not self.annotations else None
+        return None if site is None else str(site)
 
     def __getattr__(self, name: str) -> Any:
         if name == "__signature__":  # dask asks inspect.getfullargspec too, which does not look at __wrapped__
@@ -113,11 +122,22 @@ class AnnotatedCallable(Generic[P, R]):
 
 def annotations_of(func: object) -> dict[str, object] | None:
     """The annotations a callable carries, also through partials, curries and bound methods; None where none."""
+    annotated = _annotated(func)
+    return None if annotated is None else annotated.annotations
+
+
+def carried_by(func: object) -> dict[str, object] | None:
+    """The same with the line that annotated it: what a task that runs it gets."""
+    annotated = _annotated(func)
+    return None if annotated is None else annotated._carried  # noqa: SLF001 - of this module
+
+
+def _annotated(func: object) -> AnnotatedCallable[..., Any] | None:
     while True:
         if type(func) in _PLAIN:
             return None
         if isinstance(func, AnnotatedCallable):
-            return func.annotations
+            return func
         if isinstance(func, functools.partial):
             func = func.func
         elif isinstance(func, MethodType):

@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -24,11 +24,12 @@ from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
 from hetsched.outcome import run, shaped, values_of
+from hetsched.plugins import here
 from hetsched.report import Report, remember
 from hetsched.watch import Watch
 from hetsched.worker.current import current_batch, leave
 
-__all__ = ["embedded", "get"]
+__all__ = ["embedded", "get", "measured_sizes"]
 
 _lock = threading.Lock()
 _cluster: Embedded | None = None
@@ -86,7 +87,7 @@ def get(
     started = perf_counter()
     cluster = embedded()
     if callbacks is None and not Callback.active and not rerun:
-        built = build(dsk, keys, get_annotations(), annotations, cache)
+        built = build(dsk, keys, get_annotations(), annotations, cache, cluster.measured_sizes)
         _warn_of_pretending(cluster, built)
         if cache is not None:
             cache.update(built.literals)
@@ -94,15 +95,23 @@ def get(
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:
-            built = build(dsk, keys, get_annotations(), annotations, cache)
+            built = build(dsk, keys, get_annotations(), annotations, cache, cluster.measured_sizes)
             _warn_of_pretending(cluster, built)
             if cache is not None:
                 cache.update(built.literals)
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
-    remember(Report(built.tasks, call, WORKER, started, cluster.pretends))
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report()))
     if cache is not None:
         cache.update(values)
     return shaped(keys, values)
+
+
+def measured_sizes(prefixes: Iterable[str]) -> Mapping[str, float]:
+    """The bytes of one result of those kinds of tasks that ran before, where `hetsched.get` would run them now."""
+    client = _client()
+    if client is not None:
+        return client.measured_sizes(prefixes)  # type: ignore[no-any-return]
+    return _cluster.measured_sizes(prefixes) if _cluster is not None else {}
 
 
 def _client() -> Any:
@@ -173,7 +182,7 @@ def embedded() -> Embedded:
         with _lock:
             cluster = _cluster
             if cluster is None:
-                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof)
+                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof, here())
     return cluster
 
 

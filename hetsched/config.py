@@ -10,7 +10,6 @@ import ast
 import base64
 import json
 import os
-import re
 import site
 import sys
 from collections.abc import Mapping
@@ -18,16 +17,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["child_environment", "get", "pins", "read_seconds", "seconds", "size"]
+from hetsched.core.quantities import read_bytes, read_seconds
+
+__all__ = ["child_environment", "get", "pins", "seconds", "size"]
 
 _INHERITED = "DASK_INTERNAL_INHERIT_CONFIG"
 _PREFIX = "DASK_HETSCHED__"
 _WORDS = {"none": None, "null": None, "false": False, "true": True}
-_UNITS = {
-    "": 1.0, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0,
-    "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0,
-}  # fmt: skip
-_TIME = re.compile(r"\s*([0-9.]+)\s*([a-z]*?)(?:(?<=[a-z]{3})s)?\s*", re.IGNORECASE)
 _ABSENT: Any = object()
 
 
@@ -47,29 +43,10 @@ def seconds(name: str) -> float | None:
     return None if value is None or value is False else read_seconds(value, f"hetsched.{name}")
 
 
-def read_seconds(value: object, what: str) -> float:
-    """Read a time: a number is of seconds, a text may have a unit, ``"5 min"``.
-
-    Raises ValueError that calls it ``what``.
-    """
-    match = _TIME.fullmatch(str(value))
-    unit = _UNITS.get(match[2].lower()) if match else None
-    try:
-        if match is None or unit is None:
-            raise ValueError
-        return float(match[1]) * unit
-    except ValueError:
-        raise ValueError(f'{what} is {value!r}: write a time as 20, "500ms", "20s", "5 min" or "1h"') from None
-
-
 def size(name: str) -> int:
     """A setting that is a number of bytes. Raises ValueError where it is none."""
     value = get(name)
-    if isinstance(value, int):
-        return value
-    from hetsched.worker.memory import parse_bytes
-
-    return parse_bytes(str(value))
+    return value if isinstance(value, int) else read_bytes(str(value))
 
 
 def pins() -> dict[str, str | int]:
@@ -121,13 +98,14 @@ def _said() -> Mapping[str, Any]:
 def _settings() -> dict[str, Any]:
     """What differs from the defaults, or may: read in the order in which dask does."""
     found: dict[str, Any] = {}
-    for path in _files():
-        content = _read_yaml(path)
-        if isinstance(content, Mapping) and isinstance(content.get("hetsched"), Mapping):
-            found = _merge(found, content["hetsched"])
     inherited = _decode(os.environ.get(_INHERITED)).get("hetsched")
-    if isinstance(inherited, Mapping):
-        found = _merge(found, inherited)
+    if isinstance(inherited, Mapping):  # whoever handed it down has read the files, which takes a while
+        found = dict(inherited)
+    else:
+        for path in _files():
+            content = _read_yaml(path)
+            if isinstance(content, Mapping) and isinstance(content.get("hetsched"), Mapping):
+                found = _merge(found, content["hetsched"])
     for name, value in os.environ.items():
         if name.startswith(_PREFIX):
             _put(found, name[len(_PREFIX) :].lower().replace("__", "."), _interpret(value))

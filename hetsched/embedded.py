@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, NamedTuple, assert_never
 
 import trio
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.costs import measured_sizes
 from hetsched.core.events import (
     CapacityChanged,
     Event,
@@ -25,6 +27,7 @@ from hetsched.core.events import (
     TasksFinished,
     WorkerJoined,
 )
+from hetsched.core.plugins import Plugins
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import ANY_POOL, Capacity, Outcome, TaskId, TaskSpec
 from hetsched.worker.collector import collector_paused
@@ -111,10 +114,19 @@ class Submission(NamedTuple):
     call: Call
 
 
+class Errand(NamedTuple):
+    """Something to be done with the scheduler by the thread that feeds it; what comes of it goes into ``answer``."""
+
+    do: Callable[[Scheduler], Any]
+    answer: SimpleQueue[tuple[Any, BaseException | None]]
+
+
 class Embedded:
     """The cluster inside this process. Made once; any thread may submit to it."""
 
-    def __init__(self, cpus: int, gpus: int, sizeof: Callable[[Any], int]) -> None:
+    def __init__(
+        self, cpus: int, gpus: int, sizeof: Callable[[Any], int], plugins: Plugins | None = None
+    ) -> None:
         self.cpus = cpus
         self.pretends = gpus == 0
         lanes = max(gpus, 1)
@@ -124,9 +136,9 @@ class Embedded:
             pool=ANY_POOL,
             window=0,
         )
-        self._scheduler = Scheduler(options=Options(wait_for_workers=False))
+        self._scheduler = Scheduler(options=Options(wait_for_workers=False), plugins=plugins)
         self._scheduler.handle(WorkerJoined(WORKER, self._capacity), perf_counter())
-        self._inbox: deque[Event | Submission] = deque()
+        self._inbox: deque[Event | Submission | Errand] = deque()
         capacity = self._capacity
         self._engine = Engine(
             WORKER, capacity.executors, capacity.resources, Measure(sizeof), self._inbox.append, self._pump, gpus
@@ -188,6 +200,10 @@ class Embedded:
             raise call.crash
         return call
 
+    def measured_sizes(self, prefixes: Iterable[str]) -> Mapping[str, float]:
+        """The bytes of one result, as measured, for those kinds of tasks that have run."""
+        return measured_sizes(self._scheduler.state, prefixes)
+
     def _depth(self, task: TaskId) -> int:
         """How many calls of ``get`` a task is inside of, its own graph's counted as none."""
         for call in list(self._calls.values()):
@@ -213,6 +229,21 @@ class Embedded:
                 self._capacity = capacity
         return name
 
+    def ask(self, do: Callable[[Scheduler], Any]) -> Any:
+        """Have something looked up in the scheduler, between two events; return what comes of it, or raise that."""
+        if self._pumper == threading.get_ident():
+            raise RuntimeError("the scheduler was asked something in the middle of scheduling")
+        answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._post(Errand(do, answer))
+        while True:
+            try:
+                found, error = answer.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+            if error is not None:
+                raise error
+            return found
+
     def close(self) -> None:
         """Have the loop and all idle threads end; does not wait for tasks that run."""
         self._engine.close()
@@ -233,7 +264,7 @@ class Embedded:
 
         trio.run(main)
 
-    def _post(self, item: Event | Submission, lane: str = "cpu") -> None:
+    def _post(self, item: Event | Submission | Errand, lane: str = "cpu") -> None:
         """Put something into the inbox and see to it that some thread, never the caller's, looks there."""
         self._inbox.append(item)
         if not self._engine.nudge(lane):
@@ -259,7 +290,13 @@ class Embedded:
             # Whoever found the lock taken relies on the inbox being looked at again after its release.
         del garbage
 
-    def _take(self, item: Event | Submission, garbage: list[Any]) -> None:
+    def _take(self, item: Event | Submission | Errand, garbage: list[Any]) -> None:
+        if isinstance(item, Errand):
+            try:
+                item.answer.put((item.do(self._scheduler), None))
+            except Exception as error:
+                item.answer.put((None, error))
+            return
         if isinstance(item, Submission):
             self._submit(item, garbage)
             return

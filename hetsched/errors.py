@@ -18,6 +18,10 @@ The tree, with the built-in error each one also is, so that programs which catch
         ├── WorkerLostError   the workers that tried the task were lost
         └── RemoteError       stands in for an exception that could not be carried over
 
+Beside it there is one warning::
+
+    DeviceWarning             (UserWarning)  a result was on a device and came as a copy in host memory
+
 Blame has a direction: a ``GraphError``, ``AnnotationError`` or ``NoWorkerError`` is the caller's to mend, a
 ``ProtocolError`` the peer's, and an ``AssertionError`` out of hetsched is a bug of ours. A user function's own
 exception is never wrapped: it reaches the caller as it was raised.
@@ -30,6 +34,7 @@ __all__ = [
     "BadKeyError",
     "ConnectionLost",
     "CycleError",
+    "DeviceWarning",
     "GraphError",
     "HetschedError",
     "MissingKeyError",
@@ -123,3 +128,7 @@ class RemoteError(TaskError):
         self.type_name = type_name
         self.message = message
         self.remote_traceback = remote_traceback
+
+
+class DeviceWarning(UserWarning):
+    """A result was on a device, and came as a copy in host memory since there is no such device here."""

@@ -49,6 +49,8 @@ class LocalCluster:
         silence: a worker that was not heard for so long is lost (seconds); default: ``scheduler.worker-silence``.
         policy: how a worker is chosen for a task.
         record: a file to record all events in.
+        plugins: what has a say in where tasks run: subclasses of :class:`hetsched.Plugin` that a module has, or their
+            names, ``"module:Class"``. Clients can register more.
 
     A worker that dies is started anew. Raises ValueError, and RuntimeError with the end of the log where something does
     not start.
@@ -67,6 +69,7 @@ class LocalCluster:
         silence: float | None = None,
         policy: str | None = None,
         record: str | os.PathLike[str] | None = None,
+        plugins: Sequence[Any] = (),
     ) -> None:
         count, threads = _shares(n_workers, threads_per_worker, pools)
         self._pools = list(pools or [None])
@@ -87,13 +90,16 @@ class LocalCluster:
         self._scheduler: Child | None = None
         self._forks: threading.Thread | None = None
         try:
-            self._start(policy or config.get("scheduler.policy"), record, count)
+            names = [*config.get("scheduler.plugins"), *map(_named, plugins)]
+            self._start(policy or config.get("scheduler.policy"), record, count, names)
         except BaseException:
             self.close()
             raise
         _open.add(self)
 
-    def _start(self, policy: str, record: str | os.PathLike[str] | None, count: int) -> None:
+    def _start(
+        self, policy: str, record: str | os.PathLike[str] | None, count: int, plugins: Sequence[str] = ()
+    ) -> None:
         until = monotonic() + START_SECONDS
         new_token_file(self.token_file)
         settings = SchedulerSettings(
@@ -101,6 +107,8 @@ class LocalCluster:
             scheduler_file=self._scheduler_file,
             policy=policy,
             record=None if record is None else os.path.abspath(record),
+            plugins=plugins,
+            client_plugins=True,
         )
         dealt = deal_devices(count) if self._gpus is None else [(self._gpus, None)] * count
         plans = [self._plan(gpus, devices) for gpus, devices in dealt]
@@ -256,6 +264,18 @@ def _shares(n_workers: int | None, threads: int | None, pools: Sequence[Any] | N
     if n_workers < 0 or (threads is not None and threads < 1):
         raise ValueError(f"{n_workers} workers of {threads} threads: there must be 1 thread each, or more")
     return n_workers, threads or max(1, cores // max(n_workers, 1))
+
+
+def _named(plugin: Any) -> str:
+    """What a plugin's class is called where it can be imported from."""
+    if isinstance(plugin, str):
+        return plugin
+    if not isinstance(plugin, type) or plugin.__module__ == "__main__" or "<locals>" in plugin.__qualname__:
+        raise ValueError(
+            f"the plugin {plugin!r:.200} cannot be imported by the scheduler, which is a process of its own: put the "
+            "class into a module and name it, as in plugins=['module:Class']"
+        )
+    return f"{plugin.__module__}:{plugin.__qualname__}"
 
 
 def _memory(limit: str | float | None, count: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ class Report:
     """The tasks of one computation that ran to their end, in the order in which they ended.
 
     ``seconds`` is the whole time of the call, ``pretended_gpu`` whether its GPU tasks ran on a lane without a device.
+    ``plugins`` says of each plugin how many ``errors`` it has raised in this process, and what the ``last`` was.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class Report:
         worker: str,
         started: float,
         pretended_gpu: bool,
+        plugins: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.seconds = perf_counter() - started
         self.pretended_gpu = pretended_gpu
+        self.plugins = dict(plugins or {})
         self._keys = [spec.key for spec in tasks]
         self._annotations = [spec.annotations for spec in tasks]
         self._base = call.base if call is not None else 0
@@ -78,16 +81,24 @@ class Report:
 
     def by_executor(self) -> dict[str, tuple[int, float, int, int]]:
         """Sum up per executor: tasks, seconds of running, nbytes and cuda_nbytes of results."""
-        sums: dict[str, tuple[int, float, int, int]] = {}
-        for row in self.tasks:
-            n, seconds, nbytes, cuda = sums.get(row.executor, (0, 0.0, 0, 0))
-            sums[row.executor] = (n + 1, seconds + row.stop - row.start, nbytes + row.nbytes, cuda + row.cuda_nbytes)
-        return sums
+        return _sums((row.executor, row) for row in self.tasks)
+
+    def by_job(self) -> dict[str, tuple[int, float, int, int]]:
+        """Sum up per job, that is by the annotation of that name: as :meth:`by_executor` does. Others are left out."""
+        return _sums((str(row.annotations["job"]), row) for row in self.tasks if "job" in row.annotations)
 
     def __repr__(self) -> str:
         lanes = ", ".join(f"{n} on {name}" for name, (n, *_) in self.by_executor().items())
         pretended = "; the GPU lane has no device" if self.pretended_gpu and "gpu" in self.by_executor() else ""
         return f"<Report {len(self)} tasks in {self.seconds:.3f} s ({lanes or 'none'}){pretended}>"
+
+
+def _sums(rows: Iterable[tuple[str, TaskRow]]) -> dict[str, tuple[int, float, int, int]]:
+    sums: dict[str, tuple[int, float, int, int]] = {}
+    for name, row in rows:
+        n, seconds, nbytes, cuda = sums.get(name, (0, 0.0, 0, 0))
+        sums[name] = (n + 1, seconds + row.stop - row.start, nbytes + row.nbytes, cuda + row.cuda_nbytes)
+    return sums
 
 
 class _Last(threading.local):

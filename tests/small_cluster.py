@@ -41,9 +41,9 @@ class SmallCluster:
     def address(self) -> str:
         return self.server.addresses[0]
 
-    async def add_worker(self, name: str, slots: int = 1, **offer: Any) -> None:
+    async def add_worker(self, name: str, slots: int = 1, pool: str | None = None, **offer: Any) -> None:
         """Start a worker, and wait until the scheduler has it."""
-        capacity = Capacity({"cpu": slots, "io": 4, "process": 1}, {}, None, 2, 0.05, PYTHON)
+        capacity = Capacity({"cpu": slots, "io": 4, "process": 1}, {}, pool, 2, 0.05, PYTHON)
         worker = WorkerProcess(Offer(name, capacity, **offer), introduce("worker", name), Secrets(self.token))
         self.workers[name] = worker
         scope = self.scopes[name] = trio.CancelScope()
@@ -65,7 +65,8 @@ class SmallCluster:
 
 @asynccontextmanager
 async def small_cluster(
-    *names: str, limits: Limits | None = None, options: Options | None = None, token: bytes | None = None
+    *names: str, limits: Limits | None = None, options: Options | None = None, token: bytes | None = None,
+    pools: dict[str, str] | None = None,
 ) -> AsyncIterator[SmallCluster]:
     """A cluster with these workers, one slot each."""
     async with trio.open_nursery() as nursery:
@@ -73,7 +74,7 @@ async def small_cluster(
         await nursery.start(server.serve, ["tcp://127.0.0.1:0"], token)
         cluster = SmallCluster(nursery, server, token)
         for name in names:
-            await cluster.add_worker(name)
+            await cluster.add_worker(name, pool=(pools or {}).get(name))
         try:
             yield cluster
         finally:
@@ -103,7 +104,8 @@ def part(
     for a in range(0, len(rows), size):
         piece = rows[a : a + size]
         payloads.append((len(piece), 1, tuple(range(len(table)))))
-        frames.append(pickle.dumps(piece))
+        places, args, _ = zip(*piece, strict=True)
+        frames.append(pickle.dumps((list(places), list(args), None, None, 0, ())))
     keys = [f"k-{first + i}" for i in range(len(calls))]
     noted = [1] * len(calls) if notes else []
     message = GraphPart(

@@ -56,6 +56,20 @@ def test_children_have_the_settings_of_their_parent(with_dask):
     assert ask(with_dask, *names, **told) == ["2s", {"send": "none"}, 0.5, "60s"]
 
 
+def test_what_was_handed_down_needs_no_files(tmp_path):
+    """A start of a cluster waits for each of its processes: none reads again what its parent has read."""
+    (tmp_path / "a.yaml").write_text("hetsched: {worker: {beat: 3s}}")
+    program = """
+import sys
+from hetsched import config
+assert config.get("worker.beat") == "1s"
+assert config.size("comm.max-frame") == 64 * 2**30
+assert not {"yaml", "psutil"} & set(sys.modules)
+"""
+    environment = {**config.child_environment({}), "DASK_CONFIG": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env={**ENVIRONMENT, **environment})
+
+
 def test_the_defaults_outlive_a_setting_for_a_while():
     program = """
 import dask

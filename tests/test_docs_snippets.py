@@ -1,4 +1,4 @@
-"""What docs/cluster.md shows is run as it stands there, and says what it says there."""
+"""What docs/cluster.md and docs/pools.md show is run as it stands there, and says what it says there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[1] / "docs" / "cluster.md"
+POOLS = PAGE.with_name("pools.md")
 BLOCK = re.compile(r"^(<!-- needs .*? -->\n)?```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -58,3 +59,7 @@ def test_cluster_page(tmp_path: Path) -> None:
     command = [sys.executable, str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pools_page() -> None:
+    exec(compile(program(POOLS.read_text(encoding="utf-8")), "pools.md", "exec"), {})

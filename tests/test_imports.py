@@ -43,4 +43,4 @@ def test_no_module_hides_a_public_name():
         "print(*(n for n in hetsched.__all__ if isinstance(getattr(hetsched, n), types.ModuleType)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert (done.stdout.strip(), done.stderr) == ("errors", "")
+    assert (done.stdout.strip(), done.stderr) == ("annotations errors", "")

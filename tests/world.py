@@ -18,6 +18,7 @@ from hetsched.core.events import (
     GraphSubmitted,
     ReplicasAdded,
     TasksFinished,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
@@ -146,7 +147,8 @@ class SimWorker:
                 if i not in batch.keep:
                     self.store.pop(i, None)
             now = self.world.now
-            batch.done.append((task, attempt, now, now + spec.func, 8, 0))
+            sizes = self.world.sizes
+            batch.done.append((task, attempt, now, now + spec.func, sizes[task % len(sizes)], 0))
 
     def report(self, number: int) -> None:
         batch = self.batches.pop(number)
@@ -183,6 +185,8 @@ class World:
         self.failed_once: set[Any] = set()
         self.broken: set[Any] = set()
         """Keys that fail whenever they run."""
+        self.sizes: tuple[int, ...] = (8,)
+        """The bytes of results: of each task's in turn, by its number."""
         self.serial = 0
         self.told: list[tuple[Any, Any]] = []
 
@@ -295,7 +299,12 @@ class World:
         """Let one thing happen; tells whether anything could."""
         found = self.choices()
         if not found:
-            return False
+            due = self.scheduler.due
+            if due is None:
+                return False
+            self.now = max(self.now, due)
+            self.handle(TimePassed())
+            return True
         self.act(self.rng.choice(found))
         return True
 
@@ -382,6 +391,8 @@ MORE = [
     {"pool": "p"},
     {"pool": ["p", "q"]},
     {"workers": "w0", "allow_other_workers": True},
+    {"replicate": 2, "job": "etl"},
+    {"replicate": "all", "pool": ["p", "q"], "nbytes": 1000, "duration": 0.001},
 ]
 
 

@@ -6,6 +6,7 @@ off before anything is loaded that only workers need.
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - each of them would load it, to say where it listens
 import gc
 import json
 import os

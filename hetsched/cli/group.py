@@ -1,9 +1,10 @@
-"""``dask hetsched scheduler`` and ``dask hetsched worker``."""
+"""``hetsched``, also as ``dask hetsched``: all commands under one name."""
 
 from __future__ import annotations
 
 import click
 
+from .asking import explain, status
 from .scheduler import scheduler
 from .worker import worker
 
@@ -15,5 +16,9 @@ def hetsched() -> None:
     """Schedule graphs on machines that are not all alike."""
 
 
-hetsched.add_command(scheduler)
-hetsched.add_command(worker)
+for _command in (scheduler, worker, status, explain):
+    hetsched.add_command(_command)
+
+
+if __name__ == "__main__":
+    hetsched(prog_name="hetsched")

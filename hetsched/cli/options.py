@@ -9,19 +9,20 @@ from typing import Any, TypeVar
 import click
 
 from hetsched import config
+from hetsched.core.quantities import read_seconds
 
-__all__ = ["Command", "read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time"]
+__all__ = ["Command", "read_gpus", "read_resources", "secret_options", "secrets_of", "size", "time", "version_option"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 _NO_DASHBOARD = "there is no dashboard: leave it out"
-_PORTS = "ports are chosen: write --host ADDRESS for where to listen, or leave it out"
+_PORTS = "write --host ADDRESS and --port PORT for where to listen, or leave it out"
 _ELSEWHERE = {
     "--nprocs": "write --nworkers N",
     "--n-workers": "write --nworkers N",
     "--ncores": "write --nthreads N",
-    "--nanny-port": _PORTS,
+    "--nanny-port": "a nanny does not listen: leave it out",
     "--worker-port": _PORTS,
     "--listen-address": _PORTS,
     "--contact-address": _PORTS,
@@ -57,7 +58,7 @@ class Command(click.Command):
 def time(text: object) -> float:
     """Read a time, ``20`` or ``"5 min"``, as seconds. Raises click.BadParameter."""
     try:
-        return config.read_seconds(text, "this")
+        return read_seconds(text, "this")
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
@@ -74,6 +75,22 @@ def size(text: object) -> str:
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     return str(text)
+
+
+def version_option(command: _F) -> _F:
+    """The option that tells the release of hetsched and the version of Python, and ends."""
+
+    def tell(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted:
+            from hetsched.comm.introduction import introduce
+
+            hello = introduce("worker", "")
+            python = ".".join(map(str, hello.python))
+            click.echo(f"hetsched {hello.libraries.get('hetsched', '(from its sources)')}, Python {python}")
+            ctx.exit()
+
+    option = click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=tell, help="Tell it.")
+    return option(command)
 
 
 def secret_options(command: _F) -> _F:

@@ -10,7 +10,7 @@ import click
 from hetsched import config
 from hetsched.core.placement import POLICIES
 
-from .options import Command, secret_options, secrets_of, time
+from .options import Command, secret_options, secrets_of, time, version_option
 
 __all__ = ["main", "scheduler"]
 
@@ -22,11 +22,16 @@ __all__ = ["main", "scheduler"]
 @click.option("--scheduler-file", type=click.Path(dir_okay=False), help="File to write the address to.")
 @click.option("--policy", type=click.Choice(sorted(POLICIES)), help="How a worker is chosen for a task.")
 @click.option("--record", type=click.Path(dir_okay=False), help="File to record all events in, without any data.")
+@click.option("--plugin", "plugins", multiple=True, metavar="MODULE:CLASS", help="Plugin to load; may be said again.")
+@click.option(
+    "--client-plugins", is_flag=True, show_default=False, help="Let clients have plugins loaded here, by their names."
+)
 @click.option("--idle-timeout", type=time, help="End after so long without tasks and clients.")
 @click.option("--dashboard-address", help="Has no effect yet: there is no dashboard.")
 @click.option(
     "--new-token", metavar="FILE", type=click.Path(dir_okay=False), help="Make a token, write it to FILE, and end."
 )
+@version_option
 def scheduler(new_token: str | None, dashboard_address: str | None, **options: Any) -> None:
     """Start the scheduler of a cluster.
 
@@ -49,6 +54,8 @@ def scheduler(new_token: str | None, dashboard_address: str | None, **options: A
     options.update(secrets_of(options))
     if options["policy"] is None:
         options["policy"] = config.get("scheduler.policy")
+    options["plugins"] = [*config.get("scheduler.plugins"), *options["plugins"]]
+    options["client_plugins"] = options["client_plugins"] or bool(config.get("scheduler.client-plugins"))
     if options["idle_timeout"] is None:
         options["idle_timeout"] = config.seconds("scheduler.idle-timeout")
     sys.exit(run(SchedulerSettings(**options)))

@@ -12,10 +12,11 @@ from typing import Any
 
 import trio
 
-from hetsched import config
+from hetsched import config, pool_links
 from hetsched.comm.introduction import introduce
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.errors import HetschedError
+from hetsched.server.plugins import Door, installed_plugins, load_plugin, logged_plugins
 from hetsched.server.recording import Recorder
 from hetsched.server.server import Limits, Server
 
@@ -74,7 +75,11 @@ class _Serving:
 
 
 def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
-    options = Options(allowed_losses=int(config.get("scheduler.allowed-failures")))
+    options = Options(
+        allowed_losses=int(config.get("scheduler.allowed-failures")),
+        links=pool_links.links(),
+        seconds_per_price=pool_links.seconds_per_price(),
+    )
     limits = Limits(
         worker_silence=config.seconds("scheduler.worker-silence") or float("inf"),
         idle=settings.idle_timeout,
@@ -82,9 +87,16 @@ def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
         no_worker=config.seconds("scheduler.no-worker-warning"),
         no_worker_ends=config.seconds("scheduler.no-workers-timeout"),
     )
-    name = f"{socket.gethostname()}-{os.getpid()}"
-    hello = introduce("scheduler", name, pins=config.pins(), max_frame=config.size("comm.max-frame"))
-    return Server(Scheduler(settings.policy, options), hello, limits, recorder)
+    own = f"{socket.gethostname()}-{os.getpid()}"
+    hello = introduce("scheduler", own, pins=config.pins(), max_frame=config.size("comm.max-frame"))
+    plugins = logged_plugins()
+    for name in settings.plugins:
+        plugins.add(load_plugin(name))
+    if config.get("scheduler.installed-plugins"):
+        for called, plugin in installed_plugins():
+            plugins.add(plugin, called)
+    scheduler = Scheduler(settings.policy, options, plugins)
+    return Server(scheduler, hello, limits, recorder, Door(plugins, open=settings.client_plugins))
 
 
 def _stop(server: Server, name: str) -> None:

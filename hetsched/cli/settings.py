@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 __all__ = ["SchedulerSettings", "WorkerSettings", "decode", "encode"]
 
 
 class SchedulerSettings(NamedTuple):
-    """A scheduler; ``host`` may be a whole address. Files are paths, ``idle_timeout`` is in seconds."""
+    """A scheduler; ``host`` may be a whole address. Files are paths, ``idle_timeout`` is in seconds.
+
+    ``plugins`` are named like ``module:Class``; ``client_plugins`` says whether clients may name more.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -22,13 +25,16 @@ class SchedulerSettings(NamedTuple):
     policy: str = "earliest_finish"
     record: str | None = None
     idle_timeout: float | None = None
+    plugins: Sequence[str] = ()
+    client_plugins: bool = False
 
 
 class WorkerSettings(NamedTuple):
     """A worker of the scheduler at ``address``, or of the one that ``scheduler_file`` tells.
 
     ``gpus`` are its lanes for GPU work, ``devices`` what ``CUDA_VISIBLE_DEVICES`` is to be (None: as it is).
-    ``memory_limit`` is in bytes, 0 for none; ``death_timeout`` in seconds, None for never.
+    ``memory_limit`` is in bytes, 0 for none; ``device_memory_limit`` is as written, None for the configured
+    one; ``death_timeout`` in seconds, None for never. ``port`` 0 takes a free one.
     """
 
     name: str
@@ -40,9 +46,11 @@ class WorkerSettings(NamedTuple):
     pool: str | None = None
     resources: Mapping[str, float] = {}
     memory_limit: int = 0
+    device_memory_limit: str | None = None
     local_directory: str | None = None
     death_timeout: float | None = None
     host: str | None = None
+    port: int = 0
     token_file: str | None = None
     tls_cert: str | None = None
     tls_key: str | None = None

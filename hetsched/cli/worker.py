@@ -11,7 +11,7 @@ import click
 
 from hetsched import config
 
-from .options import Command, read_gpus, read_resources, secret_options, secrets_of, size, time
+from .options import Command, read_gpus, read_resources, secret_options, secrets_of, size, time, version_option
 from .settings import WorkerSettings
 
 __all__ = ["main", "worker"]
@@ -25,13 +25,16 @@ __all__ = ["main", "worker"]
 @click.option("--pool", help="The pool it belongs to.")
 @click.option("--resources", metavar="K=V,...", help="What tasks may demand; pool-NAME=1 is --pool NAME.")
 @click.option("--memory-limit", type=size, default="auto", help="Memory of each worker: 4GB, 50%, auto; 0: any.")
+@click.option("--device-memory-limit", type=size, help="Of results on each worker's GPUs: 4GB, 80% of them; 0: any.")
 @click.option("--name", help="Its name in the cluster.  [default: host and process]")
 @click.option("--local-directory", type=click.Path(file_okay=False), help="Where results go that memory cannot hold.")
 @click.option("--death-timeout", type=time, help="End after so long without a scheduler.")
 @click.option("--nworkers", type=click.IntRange(1), default=1, help="How many workers to start.")
 @click.option("--host", help="Where to listen.  [default: this machine's address on the way to the scheduler]")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port to listen at; 0 takes a free one.")
 @secret_options
 @click.option("--nanny/--no-nanny", default=True, help="Start a worker that died anew.")
+@version_option
 def worker(name: str | None, nworkers: int, nanny: bool, **options: Any) -> None:
     """Start a worker of the cluster whose scheduler is at ADDRESS, or of which --scheduler-file tells."""
     from hetsched.comm.transports.address import parse_address
@@ -47,6 +50,11 @@ def worker(name: str | None, nworkers: int, nanny: bool, **options: Any) -> None
         raise click.UsageError(
             f"--nworkers {nworkers} needs a process that looks after them, and --no-nanny goes without: "
             "leave one of them out, or start hetsched-worker several times"
+        )
+    if nworkers > 1 and options["port"]:
+        raise click.UsageError(
+            f"--nworkers {nworkers} workers cannot all listen at --port {options['port']}: "
+            "leave --port out, or start hetsched-worker several times"
         )
     base = name or f"{socket.gethostname()}-{os.getpid()}"
     names = [base] if nworkers == 1 else [f"{base}-{i}" for i in range(nworkers)]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import sys
-from pathlib import Path
 
 import trio
 
 from hetsched import config
 from hetsched.comm.handshake import Hello
 from hetsched.comm.introduction import introduce
+from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.comm.transports import parse_address
 from hetsched.core.types import Capacity
 from hetsched.errors import HetschedError, Rejected
+from hetsched.worker.device_memory import DeviceLimit
 from hetsched.worker.peers import Secrets
 from hetsched.worker.process import Offer, OutOfMemory, WorkerProcess
 from hetsched.worker.thresholds import Thresholds
@@ -142,14 +142,8 @@ class _Life:
         settings = self._settings
         if settings.address is not None:
             return str(parse_address(settings.address))
-        path = settings.scheduler_file
-        assert path is not None
-        try:
-            return str(json.loads(Path(path).read_text(encoding="utf-8"))["address"])
-        except FileNotFoundError:
-            raise FileNotFoundError(f"the scheduler file {path} is not there") from None
-        except (KeyError, TypeError, ValueError):
-            raise HetschedError(f"{path} is no scheduler file") from None
+        assert settings.scheduler_file is not None
+        return read_scheduler_file(settings.scheduler_file)
 
     def _offer(self, scheduler: str) -> Offer:
         settings = self._settings
@@ -170,7 +164,20 @@ class _Life:
             settings.gpus,
             Thresholds(**{name: config.get(f"worker.memory.{name}") for name in _THRESHOLDS}),
             config.seconds("worker.beat") or 1.0,
+            self._device_limit() if settings.gpus else None,
+            config.seconds("comm.scheduler-silence"),
         )
+
+    def _device_limit(self) -> str | float | None:
+        given = self._settings.device_memory_limit
+        limit: str | float | None = config.get("worker.device-memory-limit") if given is None else given
+        try:
+            DeviceLimit(limit, self._settings.gpus)
+        except ValueError:
+            raise ValueError(
+                f'hetsched.worker.device-memory-limit is {limit!r}: write a size as "4GB", a part as "80%" or 0.8, or 0'
+            ) from None
+        return limit
 
     def _listen(self, scheduler: str) -> str:
         host, where = self._settings.host, parse_address(scheduler)
@@ -179,7 +186,7 @@ class _Life:
         tls = self._credentials.server_tls is not None
         if where.scheme == "tls" and not tls:
             raise ValueError(f"a worker of {scheduler} needs a certificate of its own: give --tls-cert and --tls-key")
-        address = url(host, 0, tls)
+        address = url(host, self._settings.port, tls)
         self._credentials.check(address)
         return address
 

@@ -17,8 +17,7 @@ from hetsched.outcome import shaped
 
 from . import calls
 from .futures import AsyncFuture
-from .reaching import find_way
-from .session import Session, open_session
+from .reaching import reach
 from .submitting import Submitting
 from .waiting import AsCompleted, as_completed
 
@@ -39,12 +38,13 @@ class AsyncClient(Submitting[AsyncFuture]):
         self,
         address_or_cluster: Any = None,
         *,
+        scheduler_file: Any = None,
         token_file: Any = None,
         tls: ssl.SSLContext | None = None,
         timeout: float = 10,
         name: str = "",
     ) -> None:
-        self._open = partial(_open, address_or_cluster, token_file, tls, timeout, name)
+        self._open = partial(reach, address_or_cluster, scheduler_file, token_file, tls, name, timeout)
 
     async def __aenter__(self) -> Self:
         self.session = await self._open()
@@ -104,11 +104,10 @@ class AsyncClient(Submitting[AsyncFuture]):
         """See :meth:`hetsched.Client.scheduler_info`."""
         return await calls.info(self.session)
 
-    async def explain(self, future: AsyncFuture) -> dict[str, Any]:
+    async def explain(self, task: AsyncFuture | Key) -> dict[str, Any]:
         """See :meth:`hetsched.Client.explain`."""
-        return await calls.explain(self.session, future)
+        return await calls.explain(self.session, task)
 
-
-async def _open(where: Any, token_file: Any, tls: ssl.SSLContext | None, timeout: float, name: str) -> Session:  # noqa: ASYNC109
-    way = find_way(where, token_file, tls, name)
-    return await open_session(way.address, way.hello, way.token, way.tls, timeout)
+    async def register_plugin(self, name: str) -> str:
+        """See :meth:`hetsched.Client.register_plugin`."""
+        return await calls.register_plugin(self.session, name)

@@ -9,14 +9,18 @@ from typing import Any, Literal, NamedTuple
 import trio
 
 from hetsched.core.types import Key
+from hetsched.errors import ProtocolError
 from hetsched.graph.build import Built
 
 from .futures import BaseFuture
 from .joining import fill, futures_in
 from .results import Ordered, Waiting
+from .sayable import sayable
 from .session import Session
 
-__all__ = ["DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "wait", "who_has"]
+__all__ = [
+    "DoneAndNotDone", "ReturnWhen", "explain", "gather", "get", "info", "register_plugin", "sizes", "wait", "who_has",
+]  # fmt: skip
 
 ReturnWhen = Literal["ALL_COMPLETED", "FIRST_COMPLETED", "FIRST_EXCEPTION"]
 _UNTIL: dict[str, Any] = {"ALL_COMPLETED": "all", "FIRST_COMPLETED": "first", "FIRST_EXCEPTION": "error"}
@@ -104,9 +108,28 @@ async def info(session: Session) -> dict[str, Any]:
     return answer
 
 
-async def explain(session: Session, future: BaseFuture) -> dict[str, Any]:
-    """What has become of a task, and why."""
-    result = future._result  # noqa: SLF001 - of this room
+async def sizes(session: Session, prefixes: Iterable[str]) -> dict[str, float]:
+    """The bytes of one result of these kinds of tasks, of those that the scheduler has seen run."""
+    answer: dict[str, float] = await session.ask("sizes", tuple(prefixes))
+    return answer
+
+
+async def register_plugin(session: Session, name: str) -> str:
+    """What a plugin is called that the scheduler has loaded by its name."""
+    called: str = await session.ask("register_plugin", name)
+    return called
+
+
+async def explain(session: Session, task: BaseFuture | Key) -> dict[str, Any]:
+    """What has become of a task, and why. Raises KeyError for a key that is not known."""
+    if not isinstance(task, BaseFuture):
+        await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before
+        try:
+            found: Sequence[dict[str, Any]] = await session.ask("find", sayable([task])[0])
+        except ProtocolError as error:
+            raise KeyError(str(error)) from None
+        return found[0]
+    result = task._result  # noqa: SLF001 - of this room
     if not result.graph.shipped and not result.graph.over:
         await session.ask("who_has", (0, ()))  # of nothing: it leaves behind what was submitted before
     if not result.graph.shipped or result.graph.over:

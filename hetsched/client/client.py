@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import ssl
 import threading
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
@@ -22,8 +22,7 @@ from . import active, calls
 from .following import Following, look
 from .futures import Future
 from .loop import process_loop
-from .reaching import find_way
-from .session import open_session
+from .reaching import reach
 from .submitting import Submitting
 from .waiting import AsCompleted, as_completed
 
@@ -36,6 +35,8 @@ class Client(Submitting[Future]):
     Args:
         address_or_cluster: ``"tcp://host:port"`` and the like, or a cluster that has a ``scheduler_address``; None for
             the one in ``HETSCHED_ADDRESS`` or in dask's configuration under ``hetsched.address``.
+        scheduler_file: the file that the scheduler writes its address to (``hetsched-scheduler --scheduler-file``), in
+            place of an address; it is waited for.
         token_file: the cluster's token; default ``hetsched.comm.token-file`` in the configuration.
         tls: for ``tls://``; default made of ``hetsched.comm.tls.cert``, ``.key`` and ``.ca`` in the configuration.
         timeout: how long a scheduler that is not there yet is waited for, in seconds.
@@ -57,16 +58,16 @@ class Client(Submitting[Future]):
         self,
         address_or_cluster: Any = None,
         *,
+        scheduler_file: Any = None,
         token_file: Any = None,
         tls: ssl.SSLContext | None = None,
         timeout: float = 10,
         name: str = "",
     ) -> None:
-        way = find_way(address_or_cluster, token_file, tls, name)
         self.cluster = None if isinstance(address_or_cluster, str | None) else address_or_cluster
         """The cluster it was made with; it is not closed with the Client."""
         self._loop = process_loop()
-        self.session = self._loop.run(open_session, way.address, way.hello, way.token, way.tls, timeout)
+        self.session = self._loop.run(reach, address_or_cluster, scheduler_file, token_file, tls, name, timeout)
         active.activate(self)
 
     def __enter__(self) -> Self:
@@ -101,13 +102,14 @@ class Client(Submitting[Future]):
 
         dask's callbacks are told of tasks a tenth of a second late or so, and in place of the value of one that was not
         asked for, which stays on its worker, get None. ``rerun_exceptions_locally`` brings the inputs of a task that
-        failed here, which are made again for it. ``options`` are those of other schedulers, and have no effect.
+        failed here, which are made again for it. ``options`` are those of other schedulers, and have no effect:
+        ``num_workers`` neither, since a cluster's workers run as many tasks at once as they have slots.
         """
         rerun = rerun_exceptions_locally
         if rerun is None:
             rerun = bool(dask.config.config.get("rerun_exceptions_locally"))
         with local_callbacks(callbacks) as found:
-            built = build(dsk, keys, get_annotations(), annotations, cache)
+            built = build(dsk, keys, get_annotations(), annotations, cache, self.measured_sizes)
             values = self._get_followed(built, found, rerun) if found else self._get(built, rerun)
         if cache is not None:
             cache.update(values)
@@ -151,7 +153,8 @@ class Client(Submitting[Future]):
         """Compute dask collections on the cluster: a Future for one, a list of Futures for several.
 
         A collection within a list or dict is found too. ``sync`` waits, and gives the values. ``annotations`` are for
-        all tasks: ``client.compute(x, pool="A")``. Raises as :func:`hetsched.get` does.
+        all tasks: ``client.compute(x, pool="A")``; one called ``annotations`` has them by key or prefix instead, as in
+        :func:`hetsched.get`. Raises as :func:`hetsched.get` does.
         """
         futures = self._compute(collections, optimize_graph, traverse, annotations)
         return self.gather(futures) if sync else futures
@@ -182,9 +185,31 @@ class Client(Submitting[Future]):
         """Tell what the scheduler knows of its workers and clients, with the terms agreed on each connection."""
         return self._loop.run(calls.info, self.session)
 
-    def explain(self, future: Future) -> dict[str, Any]:
-        """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``."""
-        return self._loop.run(calls.explain, self.session, future)
+    def measured_sizes(self, prefixes: Iterable[str]) -> dict[str, float]:
+        """Tell the mean bytes of a result for those kinds of tasks, told by prefix, that have run on the cluster."""
+        return self._loop.run(calls.sizes, self.session, prefixes)
+
+    def _measured(self) -> Any:
+        return self.measured_sizes
+
+    def explain(self, task: Future | Key) -> dict[str, Any]:
+        """Tell what has become of a task and why: ``phase``, ``story``, ``restrictions``, ``inputs``, and ``text``.
+
+        ``restrictions`` says for each demand of the task how many of how many workers meet it, ``workers`` who could
+        run it, ``evidence`` why it is for its executor. A task is named by its Future, or by its key: of several with
+        that key the newest is told of, those of this Client before those of others. Raises KeyError where the scheduler
+        knows of none (any more).
+        """
+        return self._loop.run(calls.explain, self.session, task)
+
+    def register_plugin(self, name: str) -> str:
+        """Have the scheduler load a plugin, ``"module:Class"``; returns what it is called in ``scheduler_info()``.
+
+        The scheduler imports the module, so it has to be installed there; nothing is sent but the name. Raises
+        ProtocolError where that fails, and where the scheduler was not started with ``--client-plugins``
+        (a :class:`LocalCluster` is).
+        """
+        return self._loop.run(calls.register_plugin, self.session, name)
 
 
 def default_client() -> Client:

@@ -7,15 +7,21 @@ import ssl
 import sys
 from typing import Any, NamedTuple
 
+import trio
+
 from hetsched import config
 from hetsched.comm.auth import client_tls, read_token_file
 from hetsched.comm.handshake import Hello
 from hetsched.comm.introduction import introduce
+from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.comm.transports import parse_address
 
 from .active import ADDRESS, configured_address
+from .session import Session, open_session
 
-__all__ = ["Way", "find_way"]
+__all__ = ["Way", "find_way", "reach"]
+
+_FILE_PAUSE = 0.05  # seconds: to look for a file again costs little
 
 
 class Way(NamedTuple):
@@ -25,6 +31,34 @@ class Way(NamedTuple):
     hello: Hello
     token: bytes | None
     tls: ssl.SSLContext | None
+    silence: float | None
+    """A scheduler that was not heard for so long (seconds) is taken for lost; None: never."""
+
+
+async def reach(
+    where: Any, scheduler_file: Any, token_file: Any, tls: ssl.SSLContext | None, name: str, timeout: float  # noqa: ASYNC109
+) -> Session:
+    """Find the way to a scheduler and connect; it, and its file, are waited for, ``timeout`` seconds in all.
+
+    Raises as :func:`find_way` and :func:`open_session` do. Cancelled, it leaves nothing behind.
+    """
+    until = trio.current_time() + timeout
+    while scheduler_file is not None:
+        try:
+            where, scheduler_file = _in_file(where, scheduler_file), None
+        except FileNotFoundError:
+            if trio.current_time() + _FILE_PAUSE > until:
+                raise
+            await trio.sleep(_FILE_PAUSE)
+    way = find_way(where, token_file, tls, name)
+    left = max(0.1, until - trio.current_time())
+    return await open_session(way.address, way.hello, way.token, way.tls, left, way.silence)
+
+
+def _in_file(where: Any, scheduler_file: Any) -> str:
+    if where is not None:
+        raise ValueError(f"give an address or cluster, {where!r:.200}, or scheduler_file, not both")
+    return read_scheduler_file(os.path.expanduser(scheduler_file))
 
 
 def find_way(where: Any, token_file: Any = None, tls: ssl.SSLContext | None = None, name: str = "") -> Way:
@@ -56,7 +90,7 @@ def find_way(where: Any, token_file: Any = None, tls: ssl.SSLContext | None = No
     hello = introduce(
         "client", name, devices=_devices(), pins=config.pins(), max_frame=config.size("comm.max-frame")
     )
-    return Way(address, hello, token, tls)
+    return Way(address, hello, token, tls, config.seconds("comm.scheduler-silence"))
 
 
 def _address_of(cluster: Any) -> str:

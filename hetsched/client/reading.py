@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import trio
 
 from hetsched.comm.channel import Channel
 from hetsched.comm.remote_errors import load_error
+from hetsched.comm.to_host import BROUGHT
 from hetsched.core.types import TaskId
 from hetsched.errors import ConnectionLost, HetschedError
 from hetsched.worker.peers import take_results
@@ -101,17 +103,22 @@ class Gathering:
 
 
 class Readers:
-    """Fetches from all workers. ``connect`` opens a channel; ``missing`` has lost results made again."""
+    """Fetches from all workers. ``connect`` opens a channel; ``missing`` has lost results made again.
+
+    ``brought`` is told, in any thread, what types a worker had to bring to the host from a device.
+    """
 
     def __init__(
         self,
         nursery: trio.Nursery,
         connect: Callable[[str], Awaitable[Channel]],
         missing: Callable[[list[Result]], None],
+        brought: Callable[[str, Sequence[str]], None],
     ) -> None:
         self._nursery = nursery
         self._connect = connect
         self._missing = missing
+        self._brought = brought
         self._sources: dict[str, _Source] = {}
 
     def want(self, result: Result, gathering: Gathering) -> None:
@@ -133,7 +140,9 @@ class Readers:
     def _source(self, address: str) -> _Source:
         source = self._sources.get(address)
         if source is None:
-            source = self._sources[address] = _Source(address, self._connect, self._not_here)
+            source = self._sources[address] = _Source(
+                address, self._connect, self._not_here, partial(self._brought, address)
+            )
         return source
 
     def _not_here(self, address: str, wanted: list[tuple[Result, Gathering]], why: str) -> None:
@@ -169,11 +178,13 @@ class _Source:
         address: str,
         connect: Callable[[str], Awaitable[Channel]],
         missed: Callable[[str, list[tuple[Result, Gathering]], str], None],
+        brought: Callable[[Sequence[str]], None],
     ) -> None:
         self.address = address
         self.queue: deque[tuple[Result, Gathering]] = deque()
         self._connect = connect
         self._missed = missed
+        self._brought = brought
         self._readers = 0
         self._idle = 0
         self._wake = trio.Event()
@@ -198,6 +209,7 @@ class _Source:
 
     async def _read(self) -> None:
         channel: Channel | None = None
+        BROUGHT.set(self._brought)  # for this task, and the threads that it has values made in
         began = False
         try:
             while True:

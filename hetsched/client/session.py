@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import logging
 import ssl
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import trio
 
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
-from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, Warned
-from hetsched.comm.wire import to_client
+from hetsched.comm.messages import Answered, Asked, Closed, PeerLost, PickleLimited, Warned
+from hetsched.comm.silence import wait_for_silence
+from hetsched.comm.wire import encode, to_client
 from hetsched.core.commands import KeysFailed, KeysReady
 from hetsched.core.types import TaskSpec
 from hetsched.errors import ConnectionLost, HetschedError, ProtocolError
 
+from .brought import Brought
 from .loop import Loop
 from .orders import Orders
 from .reading import Gathering, Readers
@@ -33,9 +35,12 @@ _FLUSHED = 256  # released results after which the loop is woken once more
 
 
 async def open_session(
-    address: str, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None, timeout: float  # noqa: ASYNC109
-) -> Session:
+    address: str, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None, timeout: float,  # noqa: ASYNC109
+    silence: float | None = None,
+) -> Session:  # fmt: skip
     """Connect to a scheduler; one that is not there yet is waited for, ``timeout`` seconds in all.
+
+    The session ends when nothing was heard of the scheduler for ``silence`` seconds, though it was asked.
 
     Raises Rejected, ConnectionLost, TimeoutError, ProtocolError or ValueError. Cancelled, it leaves nothing behind.
     """
@@ -51,7 +56,7 @@ async def open_session(
             await trio.sleep(pause)
             pause = min(0.5, 2 * pause)
         else:
-            session = Session(address, channel, hello, token, tls)
+            session = Session(address, channel, hello, token, tls, silence)
             await session.begin()
             return session
 
@@ -64,8 +69,9 @@ class Session:
     """Lives in one loop; what may be called in any thread says so."""
 
     def __init__(
-        self, address: str, channel: Channel, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None
-    ) -> None:
+        self, address: str, channel: Channel, hello: Hello, token: bytes | None, tls: ssl.SSLContext | None,
+        silence: float | None = None,
+    ) -> None:  # fmt: skip
         self.address = address
         self.loop = Loop.here()
         self.ended: str | None = None
@@ -74,7 +80,11 @@ class Session:
         self._hello = hello
         self._token = token
         self._tls = tls
+        self._silence = silence
+        self._pickle = channel.terms.pickle
+        """The protocol of what is sent, which all workers know."""
         self.orders = Orders(self._say)
+        self._brought = Brought()
         self._sender = Sender(channel, self.loop, self.orders)
         self._asked: dict[int, tuple[trio.Event, list[Answered]]] = {}
         self._numbers = itertools.count(1)
@@ -95,8 +105,7 @@ class Session:
         """
         self.check()
         graph = Ordered(tasks, wanted)
-        terms = self._channel.terms
-        shipment = Shipment(graph, tasks, externals, keeps, terms.pickle, terms.send_limit)
+        shipment = Shipment(graph, tasks, externals, keeps, self._pickle, self._channel.terms.send_limit)
         self.orders.add(graph)
         self.check()  # again: whoever ended it meanwhile may not have seen this one
         self._sender.put(shipment)
@@ -130,15 +139,26 @@ class Session:
         else:
             trio.lowlevel.spawn_system_task(_call, call, about)
 
+    def begin_soon(self, work: Callable[..., Awaitable[Any]], *args: Any) -> None:
+        """Have an async function run beside, until the connection ends; for any thread."""
+
+        def begin() -> None:
+            if self.ended is None:
+                self._nursery.start_soon(work, *args)
+
+        self.loop.soon(begin)
+
     # Waiting
 
     async def gather(self, results: Iterable[Result], skips: bool = False) -> dict[Result, Any]:
         """Wait for results and fetch them. Raises the error of the first that fails, or leaves it out (``skips``).
 
-        Safe to cancel: nothing is lost.
+        Warns, once, where values were brought to the host from a device for this client. Safe to cancel.
         """
         self.check()
-        return await Gathering(results, self._readers, skips).wait()
+        found = await Gathering(results, self._readers, skips).wait()
+        self._brought.tell()
+        return found
 
     async def ask(self, question: str, about: Any) -> Any:
         """Ask the scheduler. Raises ProtocolError for what it cannot answer, and ConnectionLost. Safe to cancel."""
@@ -174,9 +194,11 @@ class Session:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
-                    self._readers = Readers(nursery, self._connect, self.orders.missing)
+                    self._readers = Readers(nursery, self._connect, self.orders.missing, self._brought.note)
                     self._begun.set()
                     nursery.start_soon(self._send)
+                    if self._silence:
+                        nursery.start_soon(self._watch, self._silence)
                     await self._receive()
         except* HetschedError as group:
             self._end(f"the connection to the scheduler at {self.address} is broken: {group.exceptions[0]}")
@@ -204,6 +226,13 @@ class Session:
         except ConnectionLost as error:
             self._lose(str(error))
 
+    async def _watch(self, limit: float) -> None:
+        def ask() -> None:  # about nothing, past all that waits to be sent
+            self._nursery.start_soon(self._channel.send, [encode(Asked("", 0, "who_has", (0, ())))])
+
+        await wait_for_silence(self._channel, limit, ask)
+        self._lose(f"nothing was heard of it for {limit:g} s (comm.scheduler-silence), it or its machine hangs")
+
     async def _receive(self) -> None:
         try:
             while True:
@@ -218,7 +247,7 @@ class Session:
         why = why or "it has ended"
         self._end(f"the scheduler at {self.address} is gone: {why}; what was under way is lost, make a new Client")
 
-    def _hear(self, message: KeysReady | KeysFailed | Answered | PeerLost | Warned | Closed) -> None:
+    def _hear(self, message: KeysReady | KeysFailed | Answered | PeerLost | Warned | PickleLimited | Closed) -> None:
         match message:
             case KeysReady():
                 self.orders.ready(message)
@@ -233,6 +262,8 @@ class Session:
                 self._readers.lost(address)
             case Warned(_, sentence):
                 log.warning("%s", sentence)
+            case PickleLimited(_, protocol):
+                self._pickle = min(self._pickle, protocol)
             case Closed(_, why, _):
                 self._lose(why)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NamedTuple
 
+from hetsched.comm.columns import Columns, Gathered, Steady, is_bare
 from hetsched.comm.functions import Function, dump_function
 from hetsched.comm.messages import GraphPart
-from hetsched.comm.pickling import PYTHON, dumps
+from hetsched.comm.pickling import PYTHON, Pickled, dumps
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.plan import OnList
 
-from .sayable import can_be_sent, sayable
+from .sayable import check_carried, sayable, sayable_note
 
 __all__ = ["PART_BYTES", "PART_TASKS", "PAYLOAD_BYTES", "PAYLOAD_TASKS", "Part", "parts_of"]
 
@@ -31,7 +31,7 @@ PAYLOAD_TASKS = 256
 PAYLOAD_BYTES = 1 << 16
 """A pickle of several tasks has about so many bytes at most, its buffers included."""
 
-_MOST_INPUTS = 50_000  # of all tasks of one message
+_MOST_INPUTS: int = 50_000  # of all tasks of one message
 _BY_NAME = frozenset({FunctionType, BuiltinFunctionType, type})
 _SMALL = frozenset({Ref, int, float, bool, type(None), complex})
 _PYTHON = f"{PYTHON[0]}.{PYTHON[1]}"
@@ -67,7 +67,7 @@ def parts_of(
     first = 0
     want = 0
     while first < total:
-        count = _count(tasks, first)
+        count = min(PART_TASKS, total - first)
         with collector_paused(count):
             part, count = packer.pack(tasks[first : first + count], total, first, urgency)
         upto = want
@@ -78,15 +78,21 @@ def parts_of(
         first += count
 
 
-def _count(tasks: Sequence[TaskSpec], first: int) -> int:
-    """How many tasks the next message takes: fewer where they have very many inputs."""
-    count = min(PART_TASKS, len(tasks) - first)
+def _named(tasks: Sequence[TaskSpec]) -> tuple[list[Key], Sequence[Sequence[int]]]:
+    """The keys and dependencies of tasks, or of the first of them, where they have very many inputs."""
+    keys: list[Key] = []
+    dependencies: list[Sequence[int]] = []
     inputs = 0
-    for n in range(first, first + count):
-        inputs += len(tasks[n].dependencies)
-        if inputs > _MOST_INPUTS:
-            return max(1, n - first)
-    return count
+    most = _MOST_INPUTS
+    several: list[TaskSpec] = [*tasks]
+    for spec in several:
+        needs = spec.dependencies
+        inputs += len(needs)
+        if inputs > most and keys:
+            break
+        keys.append(spec.key)
+        dependencies.append(needs)
+    return keys, dependencies if inputs else ()
 
 
 class _Packer:
@@ -99,21 +105,27 @@ class _Packer:
         self._on_list: dict[int, OnList] = {}
         self._notes: dict[tuple[int, bool], dict[str, Any] | None] = {}
         self._whole: dict[int, Mapping[str, Any]] = {}
+        self._bare: tuple[int, Any, Pickled] | None = None
+        """A payload in which one function and one set of annotations is all there is."""
+        self._numbers: dict[int, int] = {}
         self._run = PAYLOAD_TASKS
+        self._often: Counter[int] | None = None
+        """How many tasks of a message have a function, by id; counted where that matters."""
 
     def pack(self, tasks: Sequence[TaskSpec], total: int, first: int, urgency: int) -> tuple[Part, int]:
         """Make a message of tasks, or of the first of them; returns it and how many it has."""
-        funcs = [self._shared(spec.func) for spec in tasks]
-        often = Counter(map(id, funcs))
+        self._often = None
+        keys, dependencies = _named(tasks)
+        tasks = tasks[: len(keys)] if len(keys) < len(tasks) else tasks
         functions: dict[bytes, int] = {}
         data: Frames = []
         payloads: list[tuple[int, int, Sequence[int]]] = []
         frames: Frames = []
-        values: list[bool] = []
+        notes: dict[int, dict[str, Any]] = {}
+        noted = Steady()
         nbytes = done = 0
         while done < len(tasks) and (not done or nbytes < self._most_bytes):
-            count = self._length(tasks, done)
-            entries, used, by_value = self._entries(tasks, funcs, often, done, done + count)
+            gathered, used = self._gather(tasks, done)
             places = []
             for function in used:
                 place = functions.setdefault(function.digest, len(data))
@@ -121,20 +133,21 @@ class _Packer:
                     data.append(function.data)
                     nbytes += len(function.data)
                 places.append(place)
-            for payload in self._pickled(entries, tasks, done):
+            start = 0
+            for payload in self._pickled(gathered, 0, gathered.places.count, tasks, done):
                 payloads.append((payload.tasks, len(payload.frames), places))
                 frames += payload.frames
                 nbytes += payload.nbytes
-                flags = by_value[len(values) - done :][: payload.tasks]
-                values += [True] * payload.tasks if payload.by_value else flags
-            done += count
-        tasks = tasks[:done] if done < len(tasks) else tasks
-        notes, noted = self._noted(tasks, values)
-        dependencies = [spec.dependencies for spec in tasks]
-        keys = sayable([spec.key for spec in tasks])
+                self._note_all(gathered, start, payload, used, notes, noted, keys, done)
+                start += payload.tasks
+            done += start
+        if done < len(keys):
+            keys, dependencies = keys[:done], dependencies[:done]
+        one = noted.part(0, done)
         message = GraphPart(
-            "", -1, total, first, keys, dependencies, (), notes, noted, tuple(functions), payloads, urgency
-        )
+            "", -1, total, first, sayable(keys), dependencies, (), [*notes.values()],
+            () if not notes else [one] if isinstance(one, int) else one, tuple(functions), payloads, urgency,
+        )  # fmt: skip
         return Part(message, data + frames, nbytes), done
 
     def _shared(self, func: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,59 +156,74 @@ class _Packer:
             return self._on_list.setdefault(id(func.func), func)
         return func
 
-    def _length(self, tasks: Sequence[TaskSpec], first: int) -> int:
-        """How many tasks the next payload takes: as many as are likely to fit."""
-        room = PAYLOAD_BYTES
-        count = 0
-        for spec in islice(tasks, first, first + self._run):
-            if spec.args is not EACH:
-                size = _known_size(spec.args)
-                if size:
-                    room -= size
-                    if room < 0:
-                        return max(1, count)
-            count += 1
-        return count
-
-    def _entries(
-        self, tasks: Sequence[TaskSpec], funcs: Sequence[Any], often: Mapping[int, int], first: int, last: int
-    ) -> tuple[list[Any], list[Function], list[bool]]:
-        """What is pickled of some tasks, the functions it speaks of, and which tasks have a function by value."""
-        places: dict[int, int] = {}
+    def _gather(self, tasks: Sequence[TaskSpec], first: int) -> tuple[Gathered, list[Function]]:
+        """What is pickled of the next tasks, as many as are likely to fit, and the functions it speaks of."""
+        known: dict[int, int] = {}
+        notes: dict[int, int] = {}
         used: list[Function] = []
-        entries: list[Any] = []
-        by_value: list[bool] = []
-        for n in range(first, last):
-            spec = tasks[n]
-            func = funcs[n]
-            args = None if spec.args is EACH else spec.args
-            kwargs = spec.kwargs or None
-            known = id(func)
-            place = places.get(known)
-            if place is None:
-                if often[known] == 1 and type(func) not in _BY_NAME:
-                    entries.append((-1, args, kwargs, func, *self._carried(spec.annotations)))
-                    by_value.append(False)
-                    continue
-                place = places[known] = len(used)
-                used.append(self._function(func, spec.key))
-            note = self._carried(spec.annotations)
-            entries.append((place, args, kwargs, None, *note) if note else (place, args, kwargs))
-            by_value.append(used[place].by_value)
-        return entries, used, by_value
+        gathered = Gathered()
+        every, kwargs = gathered.args, gathered.kwargs
+        func: Any = None
+        note: Any = None
+        place = which = 0
+        room = PAYLOAD_BYTES
+        each: Any = EACH
+        n = alike = 0  # from ``alike`` on, tasks have the same function and annotations
+        nearest: list[TaskSpec] = [*tasks[first : first + self._run]]
+        for spec in nearest:
+            args: Any = spec.args
+            if args is not each:
+                room -= _known_size(args)
+                if room < 0 and n:
+                    break
+                if not every:
+                    every += [None] * n
+                every.append(args)
+            elif every:
+                every.append(None)
+            if spec.kwargs:
+                kwargs[n] = spec.kwargs
+            if not n or spec.func is not func or spec.annotations is not note or place < 0:
+                gathered.add(place, which, n - alike)
+                alike = n
+                func, note = spec.func, spec.annotations
+                place = self._place(func, spec.key, known, used, tasks)
+                which = self._carried(spec, notes, gathered.notes)
+                if place < 0:
+                    gathered.own[n] = self._shared(func)
+            n += 1
+        gathered.add(place, which, n - alike)
+        return gathered, used
 
-    def _carried(self, note: Mapping[str, Any] | None) -> tuple[Mapping[str, Any], ...]:
-        """Annotations for the task to read: all, or, where they cannot be pickled, those the scheduler reads."""
+    def _place(
+        self, func: Any, key: Key, known: dict[int, int], used: list[Function], tasks: Sequence[TaskSpec]
+    ) -> int:
+        """The place of a function among those used; -1 for one that is better pickled with its one task."""
+        func = self._shared(func)
+        place = known.get(id(func))
+        if place is None:
+            if type(func) not in _BY_NAME:
+                if self._often is None:
+                    self._often = Counter([id(self._shared(spec.func)) for spec in tasks])
+                if self._often[id(func)] == 1:
+                    return -1
+            place = known[id(func)] = len(used)
+            used.append(self._function(func, key))
+        return place
+
+    def _carried(self, spec: TaskSpec, places: dict[int, int], notes: list[Mapping[str, Any]]) -> int:
+        """Annotations for the task to read, whole. Raises AnnotationError where one cannot be pickled."""
+        note = spec.annotations
         if not note:
-            return ()
-        whole = self._whole.get(id(note))
-        if whole is None:
-            try:
-                code = dumps(note, self._pickle, (), [])[2]
-            except Exception:  # a person's value
-                code = True
-            whole = self._whole[id(note)] = self._note(note, False) if code else note
-        return (whole,)
+            return 0
+        place = places.get(id(note))
+        if place is None:
+            if id(note) not in self._whole:
+                check_carried(spec.key, note, self._pickle)
+                self._whole[id(note)] = note
+            notes.append(note)
+            place = places[id(note)] = len(notes)
+        return place
 
     def _function(self, func: Callable[..., Any], key: Key) -> Function:
         function = self._functions.get(id(func))
@@ -207,31 +235,45 @@ class _Packer:
                 raise
         return function
 
-    def _pickled(self, entries: list[Any], tasks: Sequence[TaskSpec], first: int) -> Iterator[_Payload]:
+    def _pickled(
+        self, gathered: Gathered, lo: int, hi: int, tasks: Sequence[TaskSpec], first: int
+    ) -> Iterator[_Payload]:
         """Pickle a run: as a whole if it is small and known by name to all, else in pieces."""
         buffers: list[memoryview] = []
+        count = hi - lo
+        columns = gathered.columns(lo, hi)
         try:
-            data, _, has_code = dumps(entries, self._pickle, (), buffers)
+            data, has_code = self._dump(columns, buffers)
         except Exception as error:  # an argument's own code
-            if len(entries) == 1:
-                error.add_note(f"the arguments of the task {tasks[first].key!r} cannot be sent")
+            if count == 1:
+                error.add_note(f"the arguments of the task {tasks[first + lo].key!r} cannot be sent")
                 raise
             data, has_code, buffers = b"", True, []
         nbytes = len(data) + sum(view.nbytes for view in buffers)
-        if len(entries) > 1 and has_code:
-            alone = [payload for n, entry in enumerate(entries) for payload in self._pickled([entry], tasks, first + n)]
-            yield from self._together(entries, alone)
-        elif len(entries) > 1 and nbytes > 2 * PAYLOAD_BYTES:
-            size = max(1, min(len(entries) // 2, len(entries) * PAYLOAD_BYTES // nbytes))
+        if count > 1 and has_code:
+            alone = [payload for n in range(lo, hi) for payload in self._pickled(gathered, n, n + 1, tasks, first)]
+            yield from self._together(gathered, lo, alone)
+        elif count > 1 and nbytes > 2 * PAYLOAD_BYTES:
+            size = max(1, min(count // 2, count * PAYLOAD_BYTES // nbytes))
             self._run = max(size, PAYLOAD_TASKS // 8)
-            for start in range(0, len(entries), size):
-                yield from self._pickled(entries[start : start + size], tasks, first + start)
+            for start in range(lo, hi, size):
+                yield from self._pickled(gathered, start, min(start + size, hi), tasks, first)
         else:
             if nbytes < PAYLOAD_BYTES // 2:
                 self._run = min(PAYLOAD_TASKS, 2 * self._run)
-            yield _Payload(len(entries), [data, *buffers], nbytes, has_code)
+            yield _Payload(count, [data, *buffers], nbytes, has_code)
 
-    def _together(self, entries: list[Any], alone: list[_Payload]) -> Iterator[_Payload]:
+    def _dump(self, columns: Columns, buffers: list[memoryview]) -> tuple[bytes, bool]:
+        """Pickle columns; those with no arguments are often those of the payload before."""
+        if is_bare(columns):
+            if self._bare is None or self._bare[0] != columns[0] or self._bare[1] is not columns[5][0]:
+                self._bare = columns[0], columns[5][0], dumps(columns, self._pickle, (), buffers)
+            pickled = self._bare[2]
+        else:
+            pickled = dumps(columns, self._pickle, (), buffers)
+        return pickled.data, pickled.has_code
+
+    def _together(self, gathered: Gathered, lo: int, alone: list[_Payload]) -> Iterator[_Payload]:
         """Join small neighbours that are alike: by value, or by name."""
         start = 0
         while start < len(alone):
@@ -245,33 +287,35 @@ class _Packer:
                 yield alone[start]
             else:
                 buffers: list[memoryview] = []
-                data, _, has_code = dumps(entries[start:end], self._pickle, (), buffers)
+                data, _, has_code, _ = dumps(gathered.columns(lo + start, lo + end), self._pickle, (), buffers)
                 nbytes = len(data) + sum(view.nbytes for view in buffers)
                 yield _Payload(end - start, [data, *buffers], nbytes, has_code)
             start = end
 
-    def _noted(self, tasks: Sequence[TaskSpec], values: Sequence[bool]) -> tuple[list[dict[str, Any]], Sequence[int]]:
-        notes: list[dict[str, Any]] = []
-        places: dict[int, int] = {}
-        noted: list[int] = []
-        for spec, by_value in zip(tasks, values, strict=True):
-            note = spec.annotations
-            if not note and not by_value:
-                noted.append(0)
-                continue
-            sent = self._note(note or {}, by_value)
-            place = places.get(id(sent))
-            if place is None:
-                notes.append(sent)
-                place = places[id(sent)] = len(notes)
-            noted.append(place)
-        return notes, noted if notes else ()
+    def _note_all(
+        self, gathered: Gathered, start: int, payload: _Payload, used: list[Function],
+        notes: dict[int, dict[str, Any]], noted: Steady, keys: Sequence[Key], done: int,
+    ) -> None:  # fmt: skip
+        """Say to the scheduler what the tasks of a payload are annotated with, and which have code inside."""
+        many = 1 if gathered.places.many is None and gathered.noted.many is None else payload.tasks
+        for n in range(start, start + many):
+            place = gathered.places.at(n)
+            which = gathered.noted.at(n)
+            by_value = payload.by_value or (place >= 0 and used[place].by_value)
+            number = 0
+            if which or by_value:
+                sent = self._note(keys[done + n], gathered.notes[which - 1] if which else {}, by_value)
+                if id(sent) not in notes:
+                    notes[id(sent)] = sent
+                    self._numbers[id(sent)] = len(notes)
+                number = self._numbers[id(sent)]
+            noted.add(number, payload.tasks if many == 1 else 1)
 
-    def _note(self, note: Mapping[str, Any], by_value: bool) -> dict[str, Any]:
+    def _note(self, key: Key, note: Mapping[str, Any], by_value: bool) -> dict[str, Any]:
         known = (id(note) if note else 0), by_value
         sent = self._notes.get(known)
         if sent is None:
-            sent = {name: value for name, value in note.items() if can_be_sent(value)}
+            sent = sayable_note(key, note)
             if by_value:
                 sent["python"] = _PYTHON
             self._notes[known] = sent

@@ -14,7 +14,7 @@ from hetsched.errors import ConnectionLost, OversizeError, ProtocolError
 from .compress import SMALLEST, compress, decompress
 from .greeting import Greeted, greet_acceptor, greet_opener
 from .handshake import Hello
-from .packets import PREFIX, FrameSize, Message, Packet, decode_header, encode_header
+from .packets import MOST_EMPTY, PREFIX, FrameSize, Message, Packet, decode_header, encode_header
 from .reader import READ_AHEAD, Reader, Target
 from .transports import Buffer, Stream, connect, flat
 
@@ -69,6 +69,21 @@ class Channel:
         """The peer's address."""
         return self._stream.peername
 
+    @property
+    def received(self) -> int:
+        """Bytes that came so far, also of a packet that is not whole yet."""
+        return self._reader.received
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the system took so far, also of a packet that it has not taken whole yet."""
+        return self._stream.taken
+
+    @property
+    def sending(self) -> bool:
+        """Whether a packet is being sent."""
+        return self._sending.locked()
+
     async def send(self, messages: Iterable[Message], frames: Sequence[Buffer] = ()) -> None:
         """Send messages and frames as one packet; all is sent when this returns, and frames may not change before.
 
@@ -88,6 +103,9 @@ class Channel:
             total = sum(map(len, views))
             if total > self.terms.send_limit:
                 raise OversizeError(f"{self.peername} takes {self.terms.send_limit} bytes at once, not {total}")
+            empty = sum(not view for view in views) if len(views) > MOST_EMPTY else 0
+            if empty > MOST_EMPTY:
+                raise OversizeError(f"{self.peername} takes {MOST_EMPTY} frames without bytes at once, not {empty}")
             if self._compression is not None:
                 views = await self._compressed(self._compression, views, sizes)
             else:
@@ -253,14 +271,17 @@ async def accept_channel(
     hello: Hello,
     token: bytes | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 - a peer that is silent is cut off, whoever calls
+    suit: Callable[[Hello], Hello] | None = None,
 ) -> Channel:
     """Greet a peer that a listener has accepted, within ``timeout`` seconds. ``hello`` gets a new nonce.
+
+    ``suit`` may make another Hello for a peer, of the peer's; no proof of who that is holds by then.
 
     Takes the stream over: it is closed where this fails. A peer that is turned away is told why in one sentence. Raises
     Rejected, which says for the log who it was and why, ProtocolError for a peer that does not speak hetsched,
     ConnectionLost and TimeoutError. Cancelled, it closes the stream.
     """
-    return await _greeted(stream, hello, token, trio.current_time() + timeout, greet_acceptor)
+    return await _greeted(stream, hello, token, trio.current_time() + timeout, partial(greet_acceptor, suit=suit))
 
 
 _Greet = Callable[[Stream, Reader, Hello, "bytes | None"], Awaitable[Greeted]]

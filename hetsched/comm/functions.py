@@ -6,13 +6,13 @@ import pickle as pickling
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from hashlib import blake2b
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from hetsched.errors import ProtocolError
 
+from .digests import digest_of
 from .pickling import PYTHON, check_python, dumps
 
 __all__ = ["MOST_BYTES", "MOST_FUNCTIONS", "Function", "dump_function", "load_function"]
@@ -55,7 +55,7 @@ def dump_function(func: Callable[..., Any], pickle: int) -> Function:
             return kept[0]
     pickled = dumps(func, pickle)
     data = (bytes(PYTHON) if pickled.has_code else _BY_NAME) + pickled.data
-    function = Function(_digest(data), data, pickled.has_code)
+    function = Function(digest_of(data), data, pickled.has_code)
     if known and (pickled.by_name or _is_closed(func)):
         _dumped.setdefault(func, {})[pickle] = function, getattr(func, "__code__", None)
     return function
@@ -73,7 +73,7 @@ def load_function(digest: bytes, data: bytes | bytearray | memoryview) -> Callab
             _loaded.move_to_end(digest)
             return kept[0]
     view = memoryview(data)
-    if view.nbytes < 2 or _digest(view) != digest:
+    if view.nbytes < 2 or digest_of(view) != digest:
         raise ProtocolError("a function came under a digest that is not its own")
     if view[:2] != _BY_NAME:
         check_python(view[:2])
@@ -93,10 +93,6 @@ def _keep(digest: bytes, func: Callable[..., Any], nbytes: int) -> Callable[...,
             dropped.append(_loaded.popitem(last=False)[1])
             _loaded_bytes -= dropped[-1][1]
     return func
-
-
-def _digest(data: bytes | memoryview) -> bytes:
-    return blake2b(data, digest_size=16).digest()
 
 
 def _can_remember(func: Any) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 import trio
@@ -79,8 +80,14 @@ async def greet_opener(stream: Stream, reader: Reader, hello: Hello, token: byte
     return Greeted(mine, theirs, terms)
 
 
-async def greet_acceptor(stream: Stream, reader: Reader, hello: Hello, token: bytes | None) -> Greeted:
-    """Greet as the one who accepted the connection.
+async def greet_acceptor(
+    stream: Stream,
+    reader: Reader,
+    hello: Hello,
+    token: bytes | None,
+    suit: Callable[[Hello], Hello] | None = None,
+) -> Greeted:
+    """Greet as the one who accepted the connection, with what ``suit``, if given, says for the peer's Hello.
 
     Raises Rejected, which says who was turned away and why, and tells the peer why; ProtocolError where the peer does
     not speak hetsched, which is told if it can be guessed how; ConnectionLost. Failed or cancelled, the stream is to be
@@ -92,12 +99,15 @@ async def greet_acceptor(stream: Stream, reader: Reader, hello: Hello, token: by
     except ProtocolError:
         await _last_words(stream, await _answer_to_stranger(reader))
         raise
-    await stream.send_all([_preface(said), said])
     try:
         theirs = _decode(stream, heard)
     except ProtocolError as error:
+        await stream.send_all([_preface(said), said])
         await _last_words(stream, _no(str(error)))
         raise
+    if suit is not None:
+        mine, said = _complete(suit(theirs))
+    await stream.send_all([_preface(said), said])
     terms = agree(mine, theirs)
     if isinstance(terms, str):
         await _turn_away(stream, theirs, terms)

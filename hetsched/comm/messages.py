@@ -20,6 +20,7 @@ from hetsched.core.events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TransfersMeasured,
 )
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
@@ -33,6 +34,7 @@ __all__ = [
     "TO_WORKER",
     "Answered",
     "Asked",
+    "BeatHeard",
     "Closed",
     "GraphPart",
     "HeartBeat",
@@ -40,6 +42,7 @@ __all__ = [
     "Orders",
     "PayloadsDropped",
     "PeerLost",
+    "PickleLimited",
     "ResultsAsked",
     "ResultsSent",
     "Warned",
@@ -52,10 +55,12 @@ __all__ = [
 class GraphPart(NamedTuple):
     """Tasks of a graph, column by column: the whole of it, or what comes next of one that comes in parts.
 
-    ``total`` is how many tasks the graph has; ``first`` the position of the first one here. ``notes`` are annotations,
-    ``noted`` for each task one more than the place of its own among them, 0 for none; empty if none has any.
+    ``total`` is how many tasks the graph has; ``first`` the position of the first one here. ``dependencies`` are empty
+    where no task has any. ``notes`` are annotations, ``noted`` for each task one more than the place of its own among
+    them, 0 for none; empty if none has any, and one item if it is the same for all.
     ``functions`` are digests, each with a frame; ``payloads`` say for runs of tasks, in order, ``(tasks, frames, places
-    in functions)``, and their frames follow those of the functions. See GraphSubmitted for the rest.
+    in functions)``, and their frames follow those of the functions: see :mod:`hetsched.comm.columns`. GraphSubmitted
+    tells the rest.
     """
 
     client: ClientId
@@ -133,10 +138,20 @@ class PeerLost(NamedTuple):
 
 
 class HeartBeat(NamedTuple):
-    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like."""
+    """A worker is alive. ``facts`` are for people: bytes in memory and on disk, and the like.
+
+    One that ``asks`` wants to hear that the scheduler is alive too.
+    """
 
     worker: WorkerId
     facts: Mapping[str, Any]
+    asks: bool = False
+
+
+class BeatHeard(NamedTuple):
+    """The answer to a HeartBeat that asks."""
+
+    worker: WorkerId
 
 
 class WorkerLeaving(NamedTuple):
@@ -179,6 +194,13 @@ class Warned(NamedTuple):
     sentence: str
 
 
+class PickleLimited(NamedTuple):
+    """A worker has come that knows no pickle protocol above this one: graphs from now on are to keep to it."""
+
+    client: ClientId
+    protocol: int
+
+
 class ResultsAsked(NamedTuple):
     """Send these results."""
 
@@ -189,7 +211,8 @@ class ResultsAsked(NamedTuple):
 class ResultsSent(NamedTuple):
     """Some of the results asked for: ``(task, header, frames)``; the last message of an answer is ``final``.
 
-    ``missing`` are not here; ``unfit`` are here and cannot be sent: ``(task, the error, packed)``.
+    ``values`` are results that need no header: those of ``plain``, one by one. ``missing`` are not here; ``unfit`` are
+    here and cannot be sent: ``(task, the error, packed)``.
     """
 
     holder: str
@@ -197,14 +220,19 @@ class ResultsSent(NamedTuple):
     missing: Sequence[TaskId]
     unfit: Sequence[tuple[TaskId, bytes]]
     final: bool
+    plain: Sequence[TaskId] = ()
+    values: Sequence[Any] = ()
 
 
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
-TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, Closed)
+TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
     WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
+    TransfersMeasured,
 )  # fmt: skip
-TO_WORKER = (WorkerWelcomed, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed)
+TO_WORKER = (
+    WorkerWelcomed, BeatHeard, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
+)  # fmt: skip
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",
     "TO_CLIENT": "The scheduler to a client",

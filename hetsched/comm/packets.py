@@ -15,12 +15,15 @@ import msgpack
 
 from hetsched.errors import ProtocolError
 
-__all__ = ["PREFIX", "FrameSize", "Message", "Packet", "decode_header", "encode_header"]
+__all__ = ["MOST_EMPTY", "PREFIX", "FrameSize", "Message", "Packet", "decode_header", "encode_header"]
 
 Message = tuple[Any, ...]
 
 PREFIX = struct.Struct(">I")
 """What stands before a header: its length in bytes."""
+
+MOST_EMPTY = 1 << 18
+"""So many frames of a packet may have no bytes: what costs its sender nothing must not cost its receiver much."""
 
 _SKIMMED = 4096
 
@@ -42,6 +45,9 @@ class FrameSize(NamedTuple):
     def compressed(self) -> bool:
         """Whether it has to be undone."""
         return self.wire != self.nbytes
+
+
+_EMPTY = FrameSize(0, 0)
 
 
 def encode_header(messages: Iterable[Message], frames: Sequence[FrameSize]) -> bytes:
@@ -66,6 +72,9 @@ def decode_header(data: bytes | memoryview, limit: int) -> tuple[tuple[Message, 
     for message in messages:
         if type(message) is not tuple:
             raise ProtocolError(f"a message is an array, not {type(message).__name__}")
+    empty = described.count(0)
+    if empty > MOST_EMPTY:
+        raise ProtocolError(f"{empty} frames without bytes; {MOST_EMPTY} are allowed")
     frames = [_frame(size) for size in described]
     total = sum(size.nbytes for size in frames)
     if total > limit:
@@ -75,6 +84,8 @@ def decode_header(data: bytes | memoryview, limit: int) -> tuple[tuple[Message, 
 
 def _frame(size: object) -> FrameSize:
     if type(size) is int and size >= 0:
+        if not size:
+            return _EMPTY
         return FrameSize(size, size)
     match size:
         case (int(wire), int(nbytes)) if type(wire) is type(nbytes) is int and 0 < wire < nbytes:

@@ -15,6 +15,7 @@ from hetsched.core.events import GraphExtended, GraphSubmitted
 from hetsched.core.types import TaskSpec
 from hetsched.errors import ProtocolError
 
+from .digests import digest_of
 from .messages import GraphPart, OrderRow, Orders, PayloadsDropped
 
 __all__ = ["Code", "Depot", "Payload", "Supplies"]
@@ -62,10 +63,11 @@ class Depot:
     def take(self, part: GraphPart, frames: Iterator[Any]) -> GraphSubmitted | GraphExtended:
         """Make the scheduler's event of a part and its frames.
 
-        Raises ProtocolError where the columns do not fit each other, before anything is kept.
+        Raises ProtocolError where the columns do not fit each other, and for a function that is not the one its digest
+        names, which others may have sent.
         """
         count = len(part.keys)
-        if len(part.dependencies) != count or (part.noted and len(part.noted) != count):
+        if len(part.dependencies) not in (0, count) or len(part.noted) not in (0, 1, count):
             raise ProtocolError("the columns of a graph differ in length")
         if sum(tasks for tasks, _, _ in part.payloads) != count or any(tasks < 1 for tasks, _, _ in part.payloads):
             raise ProtocolError("the payloads of a graph do not fit its tasks")
@@ -73,9 +75,9 @@ class Depot:
             raise ProtocolError("a task has annotations that are not there")
         code = [self._keep(digest, next(frames, None)) for digest in part.functions]
         tasks: list[TaskSpec] = []
-        keys, dependencies = part.keys, part.dependencies
+        keys, dependencies = part.keys, part.dependencies or [()] * count
         notes: list[Mapping[str, Any] | None] = [None, *part.notes]
-        noted = part.noted
+        noted = part.noted if len(part.noted) != 1 else [part.noted[0]] * count
         for size, frame_count, used in part.payloads:
             if any(not 0 <= n < len(code) for n in used):
                 raise ProtocolError("a payload has functions that are not there")
@@ -99,6 +101,8 @@ class Depot:
     def _keep(self, digest: bytes, data: Any) -> Code:
         if data is None:
             raise ProtocolError("a function has no frame")
+        if digest_of(data) != digest:
+            raise ProtocolError("a function came under a digest that is not its own")
         known = self._code.get(digest)
         if known is None:
             known = self._code[digest] = Code(digest, data, self._gone)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from hetsched.errors import TaskError
 
-from .to_host import host_of
+from .to_host import host_of, name_of
 
 __all__ = ["IN_BAND", "PYTHON", "Pickled", "check_python", "dumps", "itself"]
 
@@ -35,6 +35,8 @@ class Pickled(NamedTuple):
     """All functions and classes are named, none is there by value."""
     has_code: bool
     """There is code, which only the minor version of Python that made it can load."""
+    brought: tuple[str, ...] = ()
+    """The types of what was brought to the host from a device."""
 
 
 def dumps(obj: Any, protocol: int, devices: tuple[str, ...] = (), buffers: list[memoryview] | None = None) -> Pickled:
@@ -59,19 +61,21 @@ def dumps(obj: Any, protocol: int, devices: tuple[str, ...] = (), buffers: list[
     cloudpickle = sys.modules.get("cloudpickle")
     if cloudpickle is None or not cloudpickle.list_registry_pickle_by_value():
         by_name = _ByName(file, protocol, buffer_callback=callback)
-        by_name.about = protocol, devices
+        brought: dict[str, None] = {}
+        by_name.about = protocol, devices, brought
         try:
             by_name.dump(obj)
         except Exception:  # user code runs here; whatever went wrong, the other way may do, or tells why not
             if buffers is not None:
                 del buffers[:]
         else:
-            return Pickled(file.getvalue(), True, False)
+            return Pickled(file.getvalue(), True, False, tuple(brought))
     file = BytesIO()
     by_value = _by_value()(file, protocol, buffer_callback=callback)
-    by_value.about = protocol, devices
+    brought = {}
+    by_value.about = protocol, devices, brought
     by_value.dump(obj)
-    return Pickled(file.getvalue(), False, by_value.has_code)
+    return Pickled(file.getvalue(), False, by_value.has_code, tuple(brought))
 
 
 def check_python(version: Any) -> None:
@@ -90,12 +94,16 @@ def itself(obj: Any) -> Any:
     return obj
 
 
+_About = tuple[int, tuple[str, ...], dict[str, None]]
+"""The protocol, the kinds of devices that stay, and the types that were brought to the host, to be added to."""
+
+
 class _NotByName(Exception):
     """The object must be pickled by value."""
 
 
 class _ByName(pickle.Pickler):
-    about: tuple[int, tuple[str, ...]]
+    about: _About
 
     def reducer_override(self, obj: Any) -> Any:
         kind = type(obj)
@@ -114,7 +122,7 @@ def _by_value() -> Any:
     import cloudpickle
 
     class ByValue(cloudpickle.Pickler):  # type: ignore[misc]
-        about: tuple[int, tuple[str, ...]]
+        about: _About
         has_code = False
 
         def reducer_override(self, obj: Any) -> Any:
@@ -152,7 +160,7 @@ def _learn_numpy(numpy: Any) -> None:
     _REDUCERS.update({**learned, **dict.fromkeys(DTYPES, reduce_dtype), numpy.ndarray: reduce_array})
 
 
-def _reduce(obj: Any, protocol: int, devices: tuple[str, ...]) -> Any:
+def _reduce(obj: Any, protocol: int, devices: tuple[str, ...], brought: dict[str, None]) -> Any:
     if len(_REDUCERS) == 1 and "numpy" in sys.modules:
         import numpy  # not from sys.modules: another thread may be loading it
 
@@ -161,6 +169,8 @@ def _reduce(obj: Any, protocol: int, devices: tuple[str, ...]) -> Any:
     if reducer is not None:
         return reducer(obj, protocol)
     host = host_of(obj, devices)
+    if host is not obj:
+        brought[name_of(type(obj))] = None
     if _is_tensor(type(host)) and host.device.type == "cpu":
         from .arrays import reduce_tensor
 

@@ -25,12 +25,14 @@ class Reader:
     What is there already comes without a checkpoint. Raises ConnectionLost, also where the stream ends.
     """
 
-    __slots__ = ("_end", "_space", "_start", "_stream")
+    __slots__ = ("_end", "_space", "_start", "_stream", "received")
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._space = memoryview(bytearray(READ_AHEAD))
         self._start = self._end = 0
+        self.received = 0
+        """Bytes that came so far."""
 
     async def peek(self, count: int) -> memoryview:
         """The next ``count`` bytes, at most ``READ_AHEAD``, which stay next; valid until the next call."""
@@ -43,6 +45,7 @@ class Reader:
             if not got:
                 raise self._ended(middle=self._end > 0)
             self._end += got
+            self.received += got
         return self._space[self._start : self._start + count]
 
     def skip(self, count: int) -> None:
@@ -65,6 +68,7 @@ class Reader:
         got = await self._stream.receive_some_into(view)
         if not got:
             raise self._ended(middle=True)
+        self.received += got
         return got
 
     def _ended(self, middle: bool) -> ConnectionLost:

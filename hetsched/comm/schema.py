@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -11,6 +13,10 @@ __all__ = ["Check", "Wrong", "check_of", "checks_of"]
 
 Check: TypeAlias = Callable[[Any], Any]
 """Gives the value back, nested NamedTuples made of arrays; raises Wrong for one of another type."""
+
+
+_MOST_SHAPES = 64
+_TUPLE = frozenset({tuple})
 
 
 class Wrong(Exception):
@@ -62,6 +68,10 @@ def _plain(*kinds: type) -> Check:
 
 
 def _either(checks: list[Check]) -> Check:
+    plain = [getattr(check, "kinds", None) for check in checks]
+    if None not in plain:
+        return _plain(*(kind for kinds in plain for kind in kinds))  # type: ignore[union-attr]
+
     def check(value: Any) -> Any:
         for one in checks:
             try:
@@ -75,17 +85,15 @@ def _either(checks: list[Check]) -> Check:
 
 def _fixed(checks: list[Check]) -> Check:
     count = len(checks)
-    plain = [getattr(check, "kinds", None) for check in checks]
-    if all(kinds is not None for kinds in plain):
+    shapes = _shapes([getattr(check, "kinds", None) for check in checks])
+    if shapes is not None:
 
         def check_plain(value: Any) -> Any:
-            if type(value) is not tuple or len(value) != count:
+            if type(value) is not tuple or tuple(map(type, value)) not in shapes:
                 raise Wrong
-            for item, kinds in zip(value, plain, strict=True):
-                if type(item) not in kinds:  # type: ignore[operator]
-                    raise Wrong
             return value
 
+        check_plain.shapes = shapes  # type: ignore[attr-defined]
         return check_plain
 
     def check(value: Any) -> Any:
@@ -96,8 +104,17 @@ def _fixed(checks: list[Check]) -> Check:
     return check
 
 
+def _shapes(kinds: Sequence[frozenset[type] | None]) -> frozenset[tuple[type, ...]] | None:
+    """All that the types of plain items may be together; None where one is not plain, or they are too many."""
+    plain = [known for known in kinds if known is not None]
+    if len(plain) < len(kinds) or math.prod(map(len, plain)) > _MOST_SHAPES:
+        return None
+    return frozenset(itertools.product(*plain))
+
+
 def _sequence(one: Check) -> Check:
     kinds = getattr(one, "kinds", None)
+    shapes = getattr(one, "shapes", None)
 
     def check(value: Any) -> Any:
         if type(value) is not tuple:
@@ -106,6 +123,12 @@ def _sequence(one: Check) -> Check:
             return value
         if kinds is not None:
             if not kinds.issuperset(map(type, value)):
+                raise Wrong
+            return value
+        if shapes is not None:
+            if not _TUPLE.issuperset(map(type, value)):
+                raise Wrong
+            if not shapes.issuperset([tuple(map(type, item)) for item in value]):
                 raise Wrong
             return value
         return tuple(map(one, value))

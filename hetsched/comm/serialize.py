@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 from hetsched.errors import ProtocolError
 
 from .pickling import PYTHON, check_python, dumps
-from .to_host import host_of
+from .to_host import BROUGHT, host_of, name_of
 
-__all__ = ["INLINE", "Buffer", "Header", "deserialize", "serialize"]
+__all__ = ["INLINE", "Buffer", "Header", "deserialize", "is_value", "serialize"]
 
 INLINE = 512
 """Texts, bytes and pickles up to this size (in bytes or letters) are part of the header and take no buffer."""
@@ -24,6 +24,9 @@ INLINE = 512
 Buffer: TypeAlias = "bytes | bytearray | memoryview"
 Header: TypeAlias = tuple[Any, ...]
 _Serialized: TypeAlias = tuple[Header, list[Buffer]]
+
+_BROUGHT = "brought to the host"
+_MOST_BROUGHT, _LONGEST = 5, 200
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes})
 
@@ -39,8 +42,21 @@ def serialize(obj: Any, pickle: int, devices: tuple[str, ...] = ()) -> _Serializ
     if family is not None:
         return family(obj, pickle, devices)
     host = host_of(obj, devices)
-    family = None if host is obj else _FAMILIES.get(type(host)) or _numpys(type(host))
-    return (family or _pickle)(host, pickle, devices)
+    if host is obj:
+        return _pickle(obj, pickle, devices)
+    family = _FAMILIES.get(type(host)) or _numpys(type(host)) or _pickle
+    header, frames = family(host, pickle, devices)
+    return _told(header, (name_of(type(obj)),)), frames
+
+
+def is_value(obj: Any) -> bool:
+    """Whether a message can hold an object as it is, among its own words: numbers, None, short texts and bytes."""
+    kind = type(obj)
+    if kind is int:
+        return -(2**63) <= obj < 2**64  # type: ignore[no-any-return]
+    if kind is str:
+        return len(obj) <= INLINE and obj.isascii()
+    return kind is float or kind is bool or obj is None or (kind is bytes and len(obj) <= INLINE)
 
 
 def deserialize(header: Any, frames: Sequence[Any]) -> Any:
@@ -50,14 +66,29 @@ def deserialize(header: Any, frames: Sequence[Any]) -> Any:
     Python version, and whatever loading a pickle raises.
     """
     try:
+        header, brought = _untold(header)
         make = _MAKERS[header[0]]
         made, *pickled = make(header, frames)
     except (LookupError, TypeError, ValueError, OverflowError, BufferError, MemoryError) as error:
         raise ProtocolError(f"not a serialised object: {str(header)[:200]} with {_count(frames)}: {error!r}") from error
+    if brought and (hear := BROUGHT.get()) is not None:
+        hear(brought)
     if not pickled:
         return made
     check_python(pickled[0])
     return pickling.loads(made, buffers=pickled[1])
+
+
+def _told(header: Header, brought: tuple[str, ...]) -> Header:
+    """A header that also tells the types of what was brought to the host; the family's name stays its first word."""
+    return (*header, (_BROUGHT, *brought[:_MOST_BROUGHT]))
+
+
+def _untold(header: Any) -> tuple[Any, tuple[str, ...]]:
+    last = header[-1]
+    if header[0] == "value" or type(last) is not tuple or not last or last[0] != _BROUGHT:
+        return header, ()
+    return header[:-1], tuple(str(name)[:_LONGEST] for name in last[1 : 1 + _MOST_BROUGHT])
 
 
 def _count(frames: Any) -> str:
@@ -69,13 +100,13 @@ def _value(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
 
 
 def _int(obj: int, pickle: int, devices: tuple[str, ...]) -> _Serialized:
-    if -(2**63) <= obj < 2**64:
+    if is_value(obj):
         return ("value", obj), []
     return _plain(obj, pickle, devices)
 
 
 def _str(obj: str, pickle: int, devices: tuple[str, ...]) -> _Serialized:
-    if len(obj) <= INLINE and obj.isascii():
+    if is_value(obj):
         return ("value", obj), []
     try:
         return ("str",), [obj.encode()]
@@ -131,7 +162,8 @@ def _plain(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
 def _pickle(obj: Any, pickle: int, devices: tuple[str, ...]) -> _Serialized:
     buffers: list[memoryview] = []
     pickled = dumps(obj, pickle, devices, buffers)
-    return _packed(pickled.data, PYTHON if pickled.has_code else None, buffers)
+    header, frames = _packed(pickled.data, PYTHON if pickled.has_code else None, buffers)
+    return (_told(header, pickled.brought) if pickled.brought else header), frames
 
 
 def _packed(data: bytes, python: tuple[int, int] | None, buffers: list[memoryview]) -> _Serialized:

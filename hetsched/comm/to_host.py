@@ -9,15 +9,19 @@ from __future__ import annotations
 import copy
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 from hetsched.gpu.objects import may_live_on_device
 
-__all__ = ["device_of", "host_of", "register", "to_host"]
+__all__ = ["BROUGHT", "device_of", "host_of", "name_of", "register", "to_host"]
 
 Convert: TypeAlias = "Callable[[Any], Any]"
+
+BROUGHT: ContextVar[Callable[[Sequence[str]], object] | None] = ContextVar("BROUGHT", default=None)
+"""Who is called, in any thread, with the types of what the sender of a value had to bring to the host for us."""
 
 _DLPACK = {1: None, 3: None, 2: "cuda", 13: "cuda", 10: "rocm"}
 """DLPack's numbers of devices: the host and its pinned memory, CUDA and its managed memory, ROCm."""
@@ -90,8 +94,13 @@ def to_host(obj: Any, devices: tuple[str, ...] = ()) -> Any:
     return _copied(obj, devices, {})
 
 
+def name_of(kind: type) -> str:
+    """A type as people write it, with its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
 def _refusal(obj: Any, device: str, what: str) -> str:
-    name = f"{type(obj).__module__}.{type(obj).__qualname__}"
+    name = name_of(type(obj))
     return (
         f"a {name} on a {device} device {what}, and the receiver takes none. Say how it comes to the host: "
         f"hetsched.comm.to_host.register({name!r}, function)"

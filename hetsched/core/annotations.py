@@ -2,7 +2,8 @@
 
 All of it reads one table, :data:`VOCABULARY`; the table in the documentation is generated from it. Names that are not
 in it belong to plugins: their values are carried as they are, never compared (plain numbers, strings and tuples of
-those aside), hashed, copied or shown. In the order a graph goes through them::
+those aside), hashed, copied or shown, unless a library said what to do with them
+(:func:`hetsched.annotations.register`). In the order a graph goes through them::
 
     validate(annotations)       where a person writes them: bad values are errors there
     combine(outer, inner)       several places speak of one task: the inner one wins, name by name
@@ -17,39 +18,27 @@ from __future__ import annotations
 import difflib
 import operator
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from numbers import Integral, Real
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from hetsched.errors import AnnotationError
 
+from .rules import ABSENT, REFUSED, REGISTERED, Join, Rule
+
 __all__ = [
-    "EXECUTORS", "VOCABULARY", "Executor", "Rule", "combine", "executor_of", "merge", "resolve", "validate", "varies",
+    "EXECUTORS", "VOCABULARY", "Executor", "combine", "executor_of", "merge", "resolve", "validate", "varies",
 ]  # fmt: skip
 
 Annotations: TypeAlias = dict[str, object]
 Executor: TypeAlias = Literal["cpu", "gpu", "io", "process"]
 EXECUTORS: Final[tuple[Executor, ...]] = get_args(Executor)
 
-Join: TypeAlias = Callable[[Any, Any], object]
-
 PRIORITY_LIMIT: Final = 1_000_000
 WHOLE_LIMIT: Final = 2**63 - 1  # what the wire carries
-ABSENT: Final = object()  # given to a join, and answered by it: that task does not have the annotation
-REFUSED: Final = object()  # answered by a join: the two must not be fused
 _PLAIN: Final = frozenset({str, int, float, complex, bool, bytes, type(None)})
-
-
-class Rule(NamedTuple):
-    """One known annotation: three texts for people, two functions for the code."""
-
-    meaning: str
-    allowed: str
-    fused: str
-    normalise: Callable[[object], object]  # raises TypeError, ValueError or OverflowError at a bad value
-    join: Join  # of the values of the first task to run and of the one after it
 
 
 def _word(value: object) -> str:  # this and the next bring a value to its one normal form
@@ -221,8 +210,8 @@ def merge(first: Annotations, then: Annotations) -> Annotations | None:
         return first
     merged: Annotations = {}
     for name in {**first, **then}:
-        rule = VOCABULARY.get(name)
-        join = _unknown if rule is None else rule.join
+        rule = VOCABULARY.get(name) or REGISTERED.get(name)
+        join = rule.join if rule is not None and rule.join is not None else _unknown
         value = join(first.get(name, ABSENT), then.get(name, ABSENT))
         if value is REFUSED:
             return None
@@ -249,15 +238,16 @@ def _validated(annotations: Mapping[str, object], per_key: bool, of: str) -> Ann
         raise AnnotationError(f"the annotations{of} must be a mapping from name to value, not {_shown(annotations)}")
     checked = dict(annotations)
     for name, value in annotations.items():
-        rule = VOCABULARY.get(name)
+        rule = VOCABULARY.get(name) or REGISTERED.get(name)
         if rule is None or (per_key and callable(value)):
             continue
         try:
             checked[name] = rule.normalise(value)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError) as error:
             given = _shown(value)
             near = difflib.get_close_matches(given.strip("'").lower(), EXECUTORS, n=1) if name == "executor" else []
-            text = f"the annotation {name}={given}{of} is not allowed: it takes {rule.allowed}"
+            text = f"the annotation {name}={given}{of} is not allowed"
+            text += f": it takes {rule.allowed}" if rule.allowed else f": {error}" if str(error) else ""
             raise AnnotationError(text + "".join(f"; did you mean {word!r}?" for word in near)) from None
     verdicts = [(name, gpu) for name, gpu in _verdicts(checked) if gpu is not None]
     for (one, gpu), (other, against) in pairwise(verdicts):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .state import Phase, State, TaskState, WorkerState
 
 __all__ = ["check"]
@@ -66,6 +68,7 @@ def _check_task(state: State, ts: TaskState) -> None:
 def _check_users(ts: TaskState, wanted: bool) -> None:
     if ts.phase in (Phase.MEMORY, Phase.RELEASED):
         assert (ts.users > 0) == (ts.phase is Phase.MEMORY), f"{ts!r} has {ts.users} users; {ts.tell_story()}"
+    assert not ts.expected or ts.phase is Phase.ASSIGNED, f"{ts!r} is expected of nobody"
     if ts.forgets:
         assert not ts.graph.open, f"{ts!r} forgets while more readers may come"
         assert not wanted and all(d.phase not in (Phase.WAITING, Phase.READY) for d in ts.dependents), f"{ts!r} forgets"
@@ -73,21 +76,46 @@ def _check_users(ts: TaskState, wanted: bool) -> None:
 
 def _check_worker(state: State, worker: WorkerState) -> None:
     assigned = dict.fromkeys(worker.assigned, 0)
-    nbytes = held = 0
+    nbytes = held = coming = claims = 0
+    claimed: dict[str, float] = {}
     for ts in state.tasks.values():
         if ts.processing_on is worker:
             assigned[ts.executor] += 1
+            coming += ts.expected
+            claims += bool(ts.needs.resources)
+            for name, amount in ts.needs.resources:
+                claimed[name] = claimed.get(name, 0.0) + amount
         if worker in ts.who_has:
             nbytes += ts.nbytes
             held += 1
     assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
     assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
+    assert worker.links is (state.links if state.links.crosses else None), f"{worker!r} knows of other links"
+    _check_copies(state, worker)
+    assert (worker.coming, worker.claims) == (coming, claims), f"{worker!r}: {worker.coming} bytes to come"
+    for name in {**claimed, **worker.claimed}:
+        near = math.isclose(worker.claimed.get(name, 0.0), claimed.get(name, 0.0), abs_tol=1e-6)
+        assert near, f"{worker!r} is said to be asked for {worker.claimed} and is for {claimed}"
     if not any(assigned.values()):
         assert worker.occupancy == 0.0
 
 
+def _check_copies(state: State, worker: WorkerState) -> None:
+    if worker.copying is None:
+        return
+    others = any(w.copying is None for w in state.workers.values())
+    for ts in state.tasks.values():
+        if ts.who_has == (worker,):
+            assert ts.id in worker.copying, f"{ts!r} would be lost with {worker!r}"
+            target = worker.copying[ts.id]
+            there = target is not None and state.workers.get(target.id) is target
+            assert there or not others, f"{ts!r} is copied from {worker!r} by {target!r}"
+
+
 def _check_ready(state: State) -> None:
     queued = {(needs, task) for needs, heap in state.ready.items() for _, task in heap}
+    held = {task for heap in state.held.values() for _, task, _ in heap}
     for ts in state.tasks.values():
         if ts.phase is Phase.READY:
-            assert (ts.needs, ts.id) in queued, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"
+            known = ts.id in held or (ts.needs, ts.id) in queued
+            assert known, f"{ts!r} is ready and in no queue; story: {ts.tell_story()}"

@@ -115,7 +115,13 @@ class Clients:
     def _refuse(self, graph: Graph) -> KeysFailed | None:
         """Tell a client at once what can never run; where workers are waited for, only what no wait would help."""
         workers = self._state.capacities()
-        for needs, ts in graph.needs.items():
+        demands = graph.needs
+        if self._state.steering is not None and self._state.steering.narrows and not self._waits:
+            demands = {}
+            for ts in graph.tasks:
+                ts.needs = self._state.steering.narrow(ts)
+                demands.setdefault(ts.needs, ts)
+        for needs, ts in demands.items():
             if self._waits:
                 why = needs.why_never(workers)
             elif any(needs.met_by(name, capacity) for name, capacity in workers.items()):
@@ -123,7 +129,7 @@ class Clients:
             else:
                 why = needs.why_nobody(workers)
             if why is not None:
-                error = NoWorkerError(f"no worker can run the task {ts.key!r}: {why}")
+                error = NoWorkerError(f"no worker can run the task {ts.title}: {why}")
                 return KeysFailed(graph.client, graph.number, list(graph.wanted), ts.id - graph.base, error, None, "")
         return None
 
@@ -169,6 +175,9 @@ class Clients:
         for graph in gone:  # it grows: what only these have read from goes as well
             sources = list(graph.reads)
             read |= unlink_graph(graph)
+            if self._state.steering is not None:
+                live = [ts for ts in graph.tasks if ts.phase is not Phase.RELEASED]
+                self._state.steering.moved(live, Phase.RELEASED.name, "its client is done with its graph", now)
             self._forget(graph)
             gone += [source for source in sources if source.left and not source.readers]
         stay = [ts for ts in read if self._state.tasks.get(ts.id) is ts]
@@ -201,4 +210,5 @@ class Clients:
             ts.dependencies = NOBODY
         graph.tasks.clear()
         graph.log.clear()
+        graph.stories = None
         graph.failure = None

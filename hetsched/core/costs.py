@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from .state import Estimate, TaskPrefix, TaskState, WorkerState
+from .links import BANDWIDTH, LATENCY, LinkTable
+from .state import Estimate, State, TaskPrefix, TaskState, WorkerState
 
-__all__ = ["BANDWIDTH", "LATENCY", "duration_of", "learn", "measured_duration", "nbytes_of", "transfer_seconds"]
+__all__ = [
+    "BANDWIDTH", "LARGE", "LATENCY", "duration_of", "is_large", "learn", "measured_duration", "measured_sizes",
+    "mostly_elsewhere", "nbytes_of", "nearest", "transfer_seconds", "wait_seconds",
+]  # fmt: skip
 
-BANDWIDTH = 100e6
-"""Bytes per second between two workers, until it is measured."""
-
-LATENCY = 1e-3
-"""Seconds a transfer takes beside its bytes."""
+LARGE: Final = 1_000_000
+"""Bytes of an input from which on a task may rather wait for a worker that holds it than have it moved."""
 
 UNKNOWN = 0.01
 """Seconds a task is taken to last while nothing is known of its kind."""
@@ -65,10 +67,92 @@ def nbytes_of(ts: TaskState) -> float:
     return float(hint) if isinstance(hint, int | float) else 0.0
 
 
+def measured_sizes(state: State, prefixes: Iterable[str]) -> dict[str, float]:
+    """The mean bytes of a result for those kinds of tasks, told by prefix, that were measured on any executor."""
+    found: dict[str, float] = {}
+    for name in prefixes:
+        prefix = state.prefixes.get(name)
+        if prefix is not None:
+            estimates = list(prefix.on.values())
+            count = sum([estimate.count for estimate in estimates])
+            if count:
+                found[name] = sum([estimate.nbytes for estimate in estimates]) / count
+    return found
+
+
 def transfer_seconds(ts: TaskState, worker: WorkerState) -> float:
     """Seconds to bring the inputs of a task to a worker that has not got them."""
+    if worker.links is not None:
+        return _seconds_by_links(ts, worker, worker.links)
     seconds = 0.0
     for d in ts.dependencies:
         if worker not in d.who_has and d.processing_on is not worker:
             seconds += LATENCY + nbytes_of(d) / BANDWIDTH
     return seconds
+
+
+def _seconds_by_links(ts: TaskState, worker: WorkerState, links: LinkTable) -> float:
+    """As :func:`transfer_seconds`, by what is known of the links; one request brings all that a pool holds."""
+    seconds = 0.0
+    asked: list[str | None] = []
+    for d in ts.dependencies:
+        if worker in d.who_has or d.processing_on is worker:
+            continue
+        holder = nearest(d, worker, links)
+        pool = holder.capacity.pool if holder is not None else worker.capacity.pool
+        way = links.way(pool, worker.capacity.pool)
+        seconds += nbytes_of(d) * way.per_byte
+        if pool not in asked:
+            asked.append(pool)
+            seconds += way.latency
+    return seconds
+
+
+def nearest(ts: TaskState, worker: WorkerState, links: LinkTable) -> WorkerState | None:
+    """The worker that holds a result, or is making it, from which it is soonest brought to another."""
+    best = ts.processing_on
+    least = -1.0
+    nbytes = nbytes_of(ts)
+    for holder in ts.who_has:
+        way = links.way(holder.capacity.pool, worker.capacity.pool)
+        seconds = way.latency + nbytes * way.per_byte
+        if best is None or least < 0 or seconds < least:
+            best, least = holder, seconds
+        if holder.capacity.pool == worker.capacity.pool:
+            break
+    return best
+
+
+def wait_seconds(worker: WorkerState, executor: str, more: float = 0.0) -> float:
+    """Seconds until a worker comes to a task that is given to it now, if ``more`` seconds of work go before."""
+    slots = worker.capacity.executors[executor]
+    return (worker.occupancy + more) / slots if worker.assigned[executor] >= slots else 0.0
+
+
+def is_large(ts: TaskState, worker: WorkerState) -> bool:
+    """Whether a result, held elsewhere, takes as long to bring to a worker as :data:`LARGE` bytes on a usual link."""
+    links = worker.links
+    if links is None or ts.nbytes > LARGE:
+        return ts.nbytes > LARGE
+    holder = nearest(ts, worker, links)
+    if holder is None or holder.capacity.pool == worker.capacity.pool:
+        return False
+    way = links.way(holder.capacity.pool, worker.capacity.pool)
+    return way.latency + ts.nbytes * way.per_byte > LARGE / BANDWIDTH
+
+
+def mostly_elsewhere(ts: TaskState, worker: WorkerState) -> bool:
+    """Whether a task reads a large result that a worker has not got, and fewer bytes that it has or is making."""
+    large = False
+    for d in ts.dependencies:
+        if d.who_has and worker not in d.who_has and is_large(d, worker):
+            large = True
+    if not large:
+        return False
+    there = elsewhere = 0.0
+    for d in ts.dependencies:
+        if worker in d.who_has or d.processing_on is worker:
+            there += nbytes_of(d)
+        else:
+            elsewhere += nbytes_of(d)
+    return elsewhere > there

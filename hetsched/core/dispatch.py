@@ -6,9 +6,11 @@ from heapq import heappop, heappush
 from typing import Final
 
 from .commands import RunTask, RunTasks
-from .costs import duration_of
+from .costs import duration_of, mostly_elsewhere, nbytes_of, nearest
+from .holding import Holding
 from .needs import Needs
 from .placement import Policy
+from .shares import claim, has_room
 from .state import Graph, Phase, State, TaskState, WorkerState
 
 __all__ = ["Dispatcher"]
@@ -26,22 +28,63 @@ class Dispatcher:
     which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
     """
 
-    __slots__ = ("_batches", "_policy", "_state")
+    __slots__ = ("_batches", "_holding", "_patient", "_policy", "_state")
 
     def __init__(self, state: State, policy: Policy) -> None:
         self._state = state
         self._policy = policy
+        self._holding = Holding(state)
+        self._patient = bool(getattr(policy, "waits_for_data", False))
         self._batches: dict[WorkerState, list[TaskState]] = {}
 
     def queue(self, tasks: list[TaskState], cause: str, now: float) -> None:
         """Make tasks READY, whose inputs all exist."""
         self._state.move(tasks, _READY, cause, now)
+        self._push(tasks)
+
+    @property
+    def due(self) -> float | None:
+        """When tasks that are kept back for a worker have to be looked at again (seconds on the scheduler's clock)."""
+        return self._holding.due
+
+    def _push(self, tasks: list[TaskState]) -> None:
         ready = self._state.ready
+        steering = self._state.steering
+        if steering is not None and steering.narrows and steering.again:
+            for ts in tasks:
+                ts.needs = steering.narrow(ts)
         for ts in tasks:
             heap = ready.get(ts.needs)
             if heap is None:
                 heap = ready[ts.needs] = []
             heappush(heap, (ts.rank, ts.id))
+
+    def reconsider(self) -> None:
+        """Ask plugins again about tasks that wait for a worker."""
+        steering = self._state.steering
+        if steering is None or not steering.narrows or not steering.again:
+            return
+        tasks = self._state.tasks
+        ready = self._state.ready
+        waiting = {task: None for heap in ready.values() for _, task in heap}
+        for task in sorted(waiting):
+            ts = tasks.get(task)
+            if ts is not None and ts.phase is _READY:
+                needs = steering.narrow(ts)
+                if needs is not ts.needs:
+                    ts.needs = needs
+                    heappush(ready.setdefault(needs, []), (ts.rank, ts.id))
+
+    def _all_may_run_on(self, worker: WorkerState, graph: Graph) -> bool:
+        """Ask plugins whether a worker may have all of a graph."""
+        steering = self._state.steering
+        if steering is not None and steering.narrows:
+            for ts in graph.tasks:
+                if steering.again:
+                    ts.needs = steering.narrow(ts)
+                if not ts.needs.met_by(worker.id, worker.capacity):
+                    return False
+        return True
 
     def take_whole(self, graph: Graph, now: float) -> bool:
         """Assign a new graph at once, where there is one worker and it wants all there is."""
@@ -54,11 +97,15 @@ class Dispatcher:
         executors = worker.capacity.executors
         if not all(needs.met_by(worker.id, worker.capacity) for needs in graph.needs):
             return False
+        if not self._all_may_run_on(worker, graph):
+            return False
         assigned = dict.fromkeys(executors, 0)
         for ts in graph.tasks:
             ts.processing_on = worker
             ts.unplaced = 0
             assigned[ts.needs.executor] += 1
+            if ts.needs.resources:
+                claim(worker, ts.needs, 1)
         for executor, count in assigned.items():
             worker.assigned[executor] += count
         self._state.move(graph.tasks, _ASSIGNED, worker.id, now)
@@ -66,14 +113,21 @@ class Dispatcher:
         return True
 
     def assign_ready(self, now: float) -> None:
-        """Give ready tasks to workers that have room, best rank first, until one of the two runs out."""
+        """Give ready tasks to workers that have room, best rank first, until one of the two runs out.
+
+        A policy that waits for data may keep one back for a worker without room that holds its inputs.
+        """
+        if self._state.held:
+            self._push(self._holding.give_back(now))
         open_to: dict[Needs, list[WorkerState]] = {}
         while (ts := self._next(open_to)) is not None:
             workers = open_to[ts.needs]
             worker = workers[0] if len(workers) == 1 else self._policy.choose(ts, workers)
+            if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
+                continue
             self.assign(ts, worker, now)
             for needs, others in open_to.items():
-                if worker in others and worker.room_for(needs.executor) <= 0:
+                if worker in others and not has_room(worker, needs):
                     others.remove(worker)
 
     def _next(self, open_to: dict[Needs, list[WorkerState]]) -> TaskState | None:
@@ -95,7 +149,7 @@ class Dispatcher:
                 open_to[needs] = [
                     w
                     for w in self._state.workers.values()
-                    if w.room_for(needs.executor) > 0 and needs.met_by(w.id, w.capacity)
+                    if has_room(w, needs) and needs.met_by(w.id, w.capacity)
                 ]
             if open_to[needs] and (best is None or heap[0] < best[0]):
                 best = heap
@@ -114,6 +168,10 @@ class Dispatcher:
             ts.processing_on = worker
             ts.estimate = duration_of(ts)
             worker.occupancy += ts.estimate
+            ts.expected = int(nbytes_of(ts))
+            worker.coming += ts.expected
+            if ts.needs.resources:
+                claim(worker, ts.needs, 1)
             self._state.move([ts], _ASSIGNED, worker.id, now)
             batch.append(ts)
             for d in ts.dependents:
@@ -122,12 +180,20 @@ class Dispatcher:
                     stack.append(d)
 
     def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
-        return (
-            ts.phase is _WAITING
-            and worker.room_for(ts.needs.executor) > 0
-            and all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
-            and ts.needs.met_by(worker.id, worker.capacity)
-        )
+        if (
+            ts.phase is not _WAITING
+            or not has_room(worker, ts.needs)
+            or not all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
+            or (self._patient and mostly_elsewhere(ts, worker))
+        ):
+            return False
+        steering = self._state.steering
+        if steering is not None and steering.narrows and steering.again:
+            ts.needs = steering.narrow(ts)
+        needs = ts.needs
+        if needs.others and needs.workers is not None and worker.id not in needs.workers:
+            return False  # it may, but it is wished elsewhere, and whoever has room there is known when it is ready
+        return needs.met_by(worker.id, worker.capacity)
 
     def flush(self) -> list[RunTasks]:
         """Return what was assigned since the last flush, one order per worker."""
@@ -142,7 +208,7 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     needs = ts.needs
     res = needs.resources
     uses = 0
-    if ts.dependents and not ts.wanted and not ts.graph.open:
+    if ts.dependents and not ts.wanted and not ts.graph.open and needs.copies <= 1:
         for d in ts.dependents:
             if d.processing_on is not worker:
                 break
@@ -156,11 +222,21 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
     for d in ts.dependencies:
         inputs.append(d.id)
         if d.who_has and worker not in d.who_has:
-            holders.append((d.id, tuple(w.id for w in d.who_has)))
+            holders.append((d.id, _nearest_first(d, worker)))
     return _make(
         RunTask,
         (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, res, holders),
     )
+
+
+def _nearest_first(ts: TaskState, worker: WorkerState) -> tuple[str, ...]:
+    """Those that hold a result, the one from which it is soonest brought to a worker before the others."""
+    holders = ts.who_has
+    if worker.links is not None and len(holders) > 1:
+        first = nearest(ts, worker, worker.links)
+        if first is not None and first is not holders[0]:
+            return (first.id, *[w.id for w in holders if w is not first])
+    return tuple(w.id for w in holders)
 
 
 _make = tuple.__new__  # a NamedTuple's own constructor takes three times as long

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
+    "AskedAgain",
     "CapacityChanged",
     "ClientEvent",
     "ClientLeft",
@@ -23,6 +24,8 @@ __all__ = [
     "TasksFailed",
     "TasksFinished",
     "TasksStranded",
+    "TimePassed",
+    "TransfersMeasured",
     "WorkerEvent",
     "WorkerJoined",
     "WorkerLost",
@@ -113,7 +116,7 @@ class CapacityChanged(NamedTuple):
 
 
 class WorkerRetiring(NamedTuple):
-    """A worker will end and is to be given nothing more; what only it holds should be copied. May be said again."""
+    """A worker will end and is to be given nothing more; what only it holds should be copied."""
 
     worker: WorkerId
 
@@ -159,11 +162,26 @@ class ReplicasAdded(NamedTuple):
     tasks: Sequence[TaskId]
 
 
+class TransfersMeasured(NamedTuple):
+    """A worker has brought results from others: ``(worker they came from, bytes on the wire, seconds)`` each."""
+
+    worker: WorkerId
+    transfers: Sequence[tuple[WorkerId, int, float]]
+
+
 class TasksStranded(NamedTuple):
     """No worker could run these tasks for so many seconds, and they are to wait no longer."""
 
     tasks: Sequence[TaskId]
     seconds: float
+
+
+class TimePassed(NamedTuple):
+    """The time has come that ``Scheduler.due`` told: tasks have waited for a worker as long as they may."""
+
+
+class AskedAgain(NamedTuple):
+    """It is time to ask plugins once more about tasks that wait: their opinions may change by themselves."""
 
 
 ClientEvent: TypeAlias = (
@@ -180,7 +198,8 @@ WorkerEvent: TypeAlias = (
     | TasksFailed
     | InputsMissing
     | ReplicasAdded
+    | TransfersMeasured
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain

@@ -179,7 +179,11 @@ def _needs(state: State, annotations: Mapping[str, Any] | None, lanes: Mapping[s
     if not annotations and not lanes:
         return state.undemanding
     needs = Needs(validate(annotations) if annotations else {}, lanes)
-    return state.needs.setdefault(needs.key(), needs)
+    key = needs.key()
+    known = state.needs.get(key)
+    if known is None:
+        known = state.needs[key] = needs
+    return known
 
 
 def _prefix(state: State, key: Key) -> TaskPrefix:

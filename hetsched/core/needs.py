@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from .annotations import executor_of
 from .types import ANY_POOL, Capacity, TaskId, WorkerId
 
-__all__ = ["DEEPER", "PYTHON", "Needs", "level_of", "rank_of"]
+__all__ = ["ALL", "DEEPER", "PYTHON", "Needs", "Only", "level_of", "rank_of"]
 
 PYTHON = "python"
 """The annotation that names the Python version a task's function needs; made by hetsched, not by people."""
+
+ALL: Final = 1 << 30
+"""As many copies of a result as there are workers."""
+
+Only: TypeAlias = "tuple[tuple[str, tuple[WorkerId, ...]], ...]"
+"""Of each plugin that was asked and had an opinion, its name and the workers it allows."""
 
 _ID_BITS: Final = 44
 _URGENCY: Final = 1 << 32
@@ -40,12 +46,19 @@ class Needs:
 
     ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
     names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``. ``python`` is the
-    one version, "3.12", that can load a function sent by value (None: any).
+    one version, "3.12", that can load a function sent by value (None: any). ``copies`` says how many workers shall hold
+    the result (0: where it is made). ``only`` is what plugins made of the needs of a task, ``whole``, now.
     """
 
-    __slots__ = ("executor", "others", "pools", "priority", "python", "resources", "retries", "workers")
+    __slots__ = (
+        "_said", "copies", "executor", "only", "others", "pools", "priority", "python", "resources", "retries", "whole",
+        "workers",
+    )  # fmt: skip
 
     def __init__(self, annotations: Mapping[str, Any], lanes: Mapping[str, str] | None = None) -> None:
+        self._said = (annotations, lanes)
+        self.only: Only = ()
+        self.whole: Needs | None = None
         executor = executor_of(annotations)
         self.executor: str = lanes.get(executor, executor) if lanes else executor
         pool = annotations.get("pool")
@@ -62,17 +75,28 @@ class Needs:
         self.retries: int = annotations.get("retries", 0)
         python = annotations.get(PYTHON)
         self.python: str | None = python if isinstance(python, str) else None
+        copies = annotations.get("replicate", 0)
+        self.copies: int = ALL if copies == "all" else copies
+
+    def narrowed(self, only: Only) -> Needs:
+        """The same, but on workers that plugins allow as well."""
+        annotations, lanes = self._said
+        other = Needs(annotations, lanes)
+        other.executor, other.resources = self.executor, self.resources
+        other.only = only
+        other.whole = self
+        return other
 
     def key(self) -> tuple[object, ...]:
         """What two equal needs have in common."""
         where = (self.executor, self.pools, self.workers, self.others, self.resources)
-        return (*where, self.priority, self.retries, self.python)
+        return (*where, self.priority, self.retries, self.python, self.copies)
 
     def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
         """Tell whether this worker could run the task, were it idle."""
         if capacity.executors.get(self.executor, 0) <= 0:
             return False
-        if self.pools is None and self.workers is None and self.python is None and not self.resources:
+        if self.pools is None and self.workers is None and self.python is None and not self.resources and not self.only:
             return True
         return all(ok for _, ok in self.trial(worker, capacity))
 
@@ -80,14 +104,22 @@ class Needs:
         """List each demand in words with whether this worker meets it."""
         found = [(f"executor {self.executor!r}", capacity.executors.get(self.executor, 0) > 0)]
         if self.pools is not None:
-            found.append((f"pool {'|'.join(self.pools)}", capacity.pool == ANY_POOL or capacity.pool in self.pools))
+            word = f"pool {' or '.join(map(repr, self.pools))}"
+            found.append((word, capacity.pool == ANY_POOL or capacity.pool in self.pools))
         if self.workers is not None and not self.others:
             found.append((f"workers {', '.join(self.workers)}", worker in self.workers))
         for name, amount in self.resources:
-            found.append((f"resource {name}={amount:g}", capacity.resources.get(name, 0.0) >= amount))
+            found.append((f"resources {name}={amount:g}", capacity.resources.get(name, 0.0) >= amount))
         if self.python is not None and capacity.python is not None:
             found.append((f"Python {self.python}", capacity.python == self.python))
+        found.extend((f"plugin {name!r}", worker in allowed) for name, allowed in self.only)
         return found
+
+    def may_hold(self, worker: WorkerId, capacity: Capacity) -> bool:
+        """Tell whether a copy of the result may be kept there: within the pools and workers that were named."""
+        if self.pools is not None and capacity.pool != ANY_POOL and capacity.pool not in self.pools:
+            return False
+        return self.workers is None or self.others or worker in self.workers
 
     def why_never(self, workers: Mapping[WorkerId, Capacity]) -> str | None:
         """Say why waiting for a worker would not help: a function by value, and no worker of its Python; else None."""
@@ -102,9 +134,32 @@ class Needs:
             f"start a worker on Python {self.python}"
         )
 
+    def met(self, workers: Mapping[WorkerId, Capacity]) -> dict[str, int]:
+        """Count for each demand, in words, the workers that meet it; for "together" those that meet all."""
+        found: dict[str, int] = {word: 0 for word, _ in self.trial("", Capacity({}, python=self.python))}
+        together = 0
+        for name, capacity in workers.items():
+            every = True
+            for word, ok in self.trial(name, capacity):
+                found[word] += ok
+                every = every and ok
+            if self.python is not None and capacity.python is None:
+                found[f"Python {self.python}"] += 1
+            together += every
+        found["together"] = together
+        return found
+
     def why_nobody(self, workers: Mapping[WorkerId, Capacity]) -> str:
-        """Say for each demand how many of the workers meet it."""
-        trials = [dict(self.trial(name, capacity)) for name, capacity in workers.items()]
-        words = trials[0] if trials else dict(self.trial("", Capacity({})))
-        parts = [f"{word}: {sum(t[word] for t in trials)} of {len(trials)}" for word in words]
-        return "workers that satisfy " + "; ".join(parts)
+        """Say for each demand how many of the workers meet it, and how many meet all."""
+        found = self.met(workers)
+        together = found.pop("together")
+        if not workers:
+            return f"there are no workers (it needs {', '.join(found)})"
+        said = ""
+        for word, count in found.items():
+            said += f"{word}: {count} of {len(workers)}{'; ' if said else _of(workers)}"
+        return f"{said}together: {together or 'none'}"
+
+
+def _of(workers: Mapping[WorkerId, Capacity]) -> str:
+    return " worker; " if len(workers) == 1 else " workers; "

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .shares import claim
 from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 
-__all__ = ["Replan", "forget_holders", "leave_worker", "only_on", "replan", "unassign"]
+__all__ = ["Replan", "forget_holders", "leave_worker", "replan", "unassign"]
 
 
 class Replan:
@@ -48,22 +49,10 @@ def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerSta
     state.move(lost, Phase.WAITING, cause, now)
 
 
-def only_on(state: State, worker: WorkerState) -> list[TaskState]:
-    """The results that would be lost with a worker and that somebody still needs."""
-    if not worker.held:
-        return []
-    return [ts for ts in state.tasks.values() if ts.who_has == (worker,) and ts.users]
-
-
 def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> None:
     """Put assigned tasks back to WAITING; their counts are for :func:`replan` to mend."""
     for ts in tasks:
-        worker = ts.processing_on
-        assert worker is not None
-        worker.assigned[ts.needs.executor] -= 1
-        worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
-        ts.processing_on = None
-        ts.estimate = 0.0
+        leave_worker(ts)
         ts.attempt += 1
         ts.forgets = False
         for d in ts.dependencies:
@@ -186,5 +175,9 @@ def leave_worker(ts: TaskState) -> None:
     assert worker is not None
     worker.assigned[ts.needs.executor] -= 1
     worker.occupancy = worker.occupancy - ts.estimate if any(worker.assigned.values()) else 0.0
+    worker.coming -= ts.expected
+    if ts.needs.resources:
+        claim(worker, ts.needs, -1)
     ts.processing_on = None
     ts.estimate = 0.0
+    ts.expected = 0

@@ -8,6 +8,7 @@ from typing import Any, Final
 from .costs import learn
 from .events import TasksFinished
 from .needs import Needs
+from .shares import claim
 from .state import Phase, State, TaskPrefix, TaskState, WorkerState
 
 __all__ = ["Collected", "collect"]
@@ -20,15 +21,17 @@ class Collected:
     """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
     ``untrue`` are tasks said to have run without inputs: whatever they were made of, they have to be made again.
+    ``noted`` are those that belong to a job or are to be copied, with the seconds each took.
     """
 
-    __slots__ = ("ready", "released", "untrue", "wanted")
+    __slots__ = ("noted", "ready", "released", "untrue", "wanted")
 
     def __init__(self) -> None:
         self.released: list[TaskState] = []
         self.ready: list[TaskState] = []
         self.wanted: list[TaskState] = []
         self.untrue: list[TaskState] = []
+        self.noted: list[tuple[TaskState, float]] = []
 
 
 def collect(state: State, worker: WorkerState, event: TasksFinished, now: float) -> Collected:  # noqa: C901 - hot
@@ -39,7 +42,6 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     got = Collected()
     tasks = state.tasks
     finished: list[TaskState] = []
-    assigned, alone = worker.assigned, worker.alone
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
     count = total = nbytes_held = of_needs = 0
@@ -54,16 +56,18 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
             continue
         finished.append(ts)
         ts.processing_on = None
-        ts.who_has = alone
+        ts.who_has = worker.alone
         ts.nbytes = nbytes
         ts.cuda_nbytes = cuda_nbytes
         if ts.needs is not needs:
-            if needs is not None:
-                assigned[needs.executor] -= of_needs
+            _done_with(worker, needs, of_needs)
             needs = ts.needs
             of_needs = 0
         of_needs += 1
         worker.occupancy -= ts.estimate
+        notes = ts.spec.annotations
+        if notes and ("job" in notes or "replicate" in notes):
+            got.noted.append((ts, stop - start))
         nbytes_held += nbytes
         if ts.prefix is not prefix:
             if prefix is not None:
@@ -82,15 +86,29 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
             d.users -= 1
             if not d.users:
                 got.released.append(d)
-        if ts.wanted:
-            got.wanted.append(ts)
     if prefix is not None:
         learn(prefix, event.executor, count, seconds, total)
-    if needs is not None:
-        assigned[needs.executor] -= of_needs
+    _done_with(worker, needs, of_needs)
+    if worker.coming:
+        _came(worker, finished)
     worker.nbytes += nbytes_held
     worker.held += len(finished)
-    if not any(assigned.values()):
+    if not any(worker.assigned.values()):
         worker.occupancy = 0.0
+    got.wanted = [ts for ts in finished if ts.wanted]
     state.move(finished, _MEMORY, worker.id, now)
     return got
+
+
+def _done_with(worker: WorkerState, needs: Needs | None, count: int) -> None:
+    if needs is None:
+        return
+    worker.assigned[needs.executor] -= count
+    if needs.resources:
+        claim(worker, needs, -count)
+
+
+def _came(worker: WorkerState, finished: list[TaskState]) -> None:
+    for ts in finished:
+        worker.coming -= ts.expected
+        ts.expected = 0

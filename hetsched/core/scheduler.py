@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, assert_never
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple, assert_never
 
-from hetsched.errors import NoWorkerError, ProtocolError, WorkerLostError
+from hetsched.errors import ProtocolError
 
+from .claims import check_capacity, check_outcomes
 from .clients import Clients
-from .commands import Command, KeysFailed, KeysReady
+from .commands import Command, KeysReady
 from .dispatch import Dispatcher
 from .events import (
+    AskedAgain,
     CapacityChanged,
     ClientLeft,
     Event,
@@ -25,44 +27,67 @@ from .events import (
     TasksFailed,
     TasksFinished,
     TasksStranded,
+    TimePassed,
+    TransfersMeasured,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
-from .needs import Needs
+from .failing import Failing
+from .jobs import Jobs
+from .links import Link, LinkTable, PoolPair
 from .outbox import Outbox
 from .placement import Policy, make_policy
-from .recovery import forget_holders, leave_worker, only_on, replan, unassign
+from .plugins import Plugins
+from .recovery import forget_holders, replan, unassign
+from .replicas import Replicas
 from .results import collect
-from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
+from .retiring import Retiring
+from .state import Graph, Phase, State, TaskState
 from .types import TaskId, WorkerId
 
 __all__ = ["Options", "Scheduler"]
 
 _WAITING: Final = Phase.WAITING
-_READY: Final = Phase.READY
 _MEMORY: Final = Phase.MEMORY
+_OTHER_WORKERS: Final = (CapacityChanged, WorkerJoined, WorkerLost, WorkerRetiring)
 
 
 class Options(NamedTuple):
-    """What a person may set. ``wait_for_workers``: a task no worker could run waits for one, or else fails at once."""
+    """What a person may set. ``wait_for_workers``: a task no worker could run waits for one, or else fails at once.
+
+    ``links`` and ``seconds_per_price`` are for :class:`hetsched.core.links.LinkTable`.
+    """
 
     wait_for_workers: bool = True
     allowed_losses: int = 3
     seed: int = 0
+    links: Mapping[PoolPair, Link] = {}
+    seconds_per_price: float = 0.0
 
 
 class Scheduler:
     """A pure function of its events: no clock, no sockets, no threads; ``now`` is handed in (seconds)."""
 
-    def __init__(self, policy: Policy | str = "earliest_finish", options: Options | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy | str = "earliest_finish",
+        options: Options | None = None,
+        plugins: Plugins | None = None,
+    ) -> None:
         self.options = options or Options()
-        self.state = State()
+        self.state = State(LinkTable(self.options.links, self.options.seconds_per_price))
         chosen = make_policy(policy, self.options.seed) if isinstance(policy, str) else policy
         self._dispatch = Dispatcher(self.state, chosen)
         self._outbox = Outbox(self.state)
         waits = self.options.wait_for_workers
         self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
+        self._retiring = Retiring(self.state, self._outbox)
+        self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients)
+        self._replicas = Replicas(self.state, self._outbox)
+        self.jobs = Jobs()
+        self.plugins = Plugins() if plugins is None else plugins
+        self.plugins.steer(self.state, again=waits)
 
     def handle(self, event: Event, now: float) -> list[Command]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done.
@@ -83,7 +108,7 @@ class Scheduler:
             case KeysReleased():
                 self._clients.released(event, now)
             case TasksFailed():
-                self._tasks_failed(event, now)
+                self._failing.raised(event, now)
             case WorkerJoined():
                 self._worker_joined(event)
             case CapacityChanged():
@@ -98,13 +123,38 @@ class Scheduler:
                 self._replicas_added(event.worker, event.tasks)
             case ClientLeft():
                 self._clients.gone(event.client, now)
+            case TransfersMeasured():
+                self._transfers_measured(event)
             case TasksStranded():
-                self._tasks_stranded(event, now)
+                self._failing.stranded(event, now)
+            case AskedAgain():
+                self._ask_plugins()
+            case TimePassed():
+                pass
             case _:
                 assert_never(event)
-        if self.state.ready:
+        if isinstance(event, _OTHER_WORKERS):
+            self._replicas.review()
+            self._ask_plugins()
+        if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
+        if self.state.steering is not None:
+            self.state.steering.tell()
         return self._flush()
+
+    @property
+    def due(self) -> float | None:
+        """When :class:`TimePassed` has to be told, unless something else happens (seconds, as ``now`` of ``handle``).
+
+        None: not at all. It may change with every event.
+        """
+        return self._dispatch.due
+
+    def _ask_plugins(self) -> None:
+        """Tell plugins of other workers, if there are, and ask them again about tasks that wait for one."""
+        if self.state.steering is not None:
+            self.state.steering.changed(self.state.capacities())
+            self._dispatch.reconsider()
 
     def _flush(self) -> list[Command]:
         out = self._outbox.orders()
@@ -118,12 +168,19 @@ class Scheduler:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             return
+        check_outcomes(worker.id, event.outcomes)
+        if event.executor not in worker.assigned:
+            raise ProtocolError(f"{worker.id} ran tasks on an executor {event.executor!r}, which it has not got")
         got = collect(self.state, worker, event, now)
         self._outbox.release(got.released, now)
         if got.ready:
             self._dispatch.queue(got.ready, "inputs are there", now)
         if got.wanted:
             self._announce(got.wanted)
+        self._retiring.made(worker, [outcome[0] for outcome in event.outcomes] if worker.copying is not None else ())
+        if got.noted:
+            self.jobs.ran(got.noted, now)
+            self._replicas.made([ts for ts, _ in got.noted])
         if got.untrue:
             self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)
@@ -137,115 +194,26 @@ class Scheduler:
         for graph, ready in by_graph.items():
             self._outbox.tell(KeysReady(graph.client, graph.number, ready))
 
-    def _tasks_failed(self, event: TasksFailed, now: float) -> None:
-        worker = self.state.workers.get(event.worker)
-        if worker is None:
-            return
-        retry: dict[TaskState, None] = {}
-        unread: dict[TaskState, None] = {}
-        for task, attempt, error, may_retry in event.failures:
-            ts = self.state.tasks.get(task)
-            if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
-                continue
-            if may_retry and ts.retries_left > 0:
-                retry[ts] = None
-            else:
-                unassign(self.state, [ts], "it raised", now)
-                unread |= self._fail([ts], error, worker, now)
-        self._clients.drop_idle(unread, "a task failed", now)
-        for ts in retry:
-            if ts.processing_on is worker:
-                self._retry(ts, worker, now)
-
-    def _retry(self, ts: TaskState, worker: WorkerState, now: float) -> None:
-        """Run it again: on the same worker where others there count on it, else on any."""
-        leave_worker(ts)
-        ts.retries_left -= 1
-        ts.attempt += 1
-        ts.forgets = False
-        for d in ts.dependencies:
-            d.forgets = False  # it may be read elsewhere now, so its worker must be told when to drop it
-        for d in ts.dependents:
-            d.unplaced += 1
-        self._dispatch.queue([ts], "retried after an error", now)
-        if any(d.processing_on is worker for d in ts.dependents):
-            self._dispatch.assign(ts, worker, now)
-
-    def _fail(
-        self, roots: list[TaskState], error: Any, worker: WorkerState | None, now: float, why: str = "it raised"
-    ) -> dict[TaskState, None]:
-        """Fail tasks of one graph (none of them assigned) and all that needs them, and tell the clients.
-
-        The first is the one that is blamed. Returned are their inputs, some of which nobody may read any more.
-        """
-        root = roots[0]
-        failed = list(roots)
-        seen = set(roots)
-        for ts in failed:
-            for d in ts.dependents:
-                if d not in seen and d.phase in LIVE:
-                    seen.add(d)
-                    failed.append(d)
-        story = root.tell_story()
-        running = [ts for ts in failed if ts.processing_on is not None]
-        for ts in running:
-            assert ts.processing_on is not None
-            self._outbox.cancel(ts.processing_on, [ts.id])
-        unassign(self.state, running, f"its input {root.key!r} failed", now)
-        self.state.move(roots, Phase.FAILED, why, now)
-        self.state.move(failed[len(roots) :], Phase.FAILED, f"its input {root.key!r} failed", now)
-        self._tell_failed(root, failed, error, worker, story)
-        inputs: dict[TaskState, None] = {}
-        for ts in failed:
-            for dep in ts.dependencies:
-                dep.users -= 1
-                inputs[dep] = None
-        return inputs
-
-    def _tell_failed(
-        self, root: TaskState, failed: list[TaskState], error: Any, worker: WorkerState | None, story: str
-    ) -> None:
-        where = worker.id if worker is not None else None
-        graphs: dict[Graph, list[int]] = {root.graph: []}
-        for ts in failed:
-            wanted = graphs.setdefault(ts.graph, [])
-            if ts.wanted:
-                wanted.append(ts.id - ts.graph.base)
-        for graph, positions in graphs.items():
-            # In another graph than the root's there is no place for it: the position says so.
-            place = root.id - graph.base if graph is root.graph else -1
-            graph.failure = KeysFailed(graph.client, graph.number, positions, place, error, where, story)
-            if positions or graph is root.graph:
-                self._outbox.tell(graph.failure)
-
     # Workers: coming and going
 
     def _worker_joined(self, event: WorkerJoined) -> None:
         if event.worker in self.state.workers:
             raise ProtocolError(f"there is a worker {event.worker!r} already")
+        check_capacity(event.worker, event.capacity)
         self.state.add_worker(event.worker, event.capacity)
+        self._retiring.ask()
 
     def _capacity_changed(self, event: CapacityChanged) -> None:
         worker = self.state.workers.get(event.worker)
         if worker is None:
             raise ProtocolError(f"there is no worker {event.worker!r}")
+        check_capacity(event.worker, event.capacity)
         self.state.change_capacity(worker, event.capacity)
 
     def _worker_retiring(self, name: WorkerId) -> None:
-        """Have what only this worker holds copied, spread over those with the least to hold."""
         worker = self.state.workers.get(name)
-        if worker is None:
-            return
-        if worker.copying is None:
-            worker.copying = {}
-        others = [w for w in self.state.workers.values() if w.copying is None]
-        more = dict.fromkeys(others, 0)
-        for ts in only_on(self.state, worker) if others else ():
-            if ts.id not in worker.copying:
-                worker.copying[ts.id] = None
-                target = min(others, key=lambda w: (w.nbytes + more[w], w.id))
-                more[target] += max(ts.nbytes, 1)
-                self._outbox.copy(target, ts)
+        if worker is not None:
+            self._retiring.begin(worker)
 
     def _worker_lost(self, event: WorkerLost, now: float) -> None:
         worker = self.state.remove_worker(event.worker)
@@ -261,33 +229,9 @@ class Scheduler:
         for ts in running:
             ts.losses += not ts.waiting_on
         unassign(self.state, running, cause, now)
-        for ts in running:
-            if ts.losses > self.options.allowed_losses and ts.phase in LIVE:
-                error = WorkerLostError(
-                    f"{ts.losses} workers were lost while they may have been running the task {ts.key!r}; "
-                    f"its story: {ts.tell_story()}"
-                )
-                self._fail([ts], error, worker, now)
+        self._failing.deadly(running, worker, self.options.allowed_losses, now)
         self._replan(cause, now)
-
-    def _tasks_stranded(self, event: TasksStranded, now: float) -> None:
-        """Fail tasks that no worker can run still; one error for those of a graph that demand the same."""
-        workers = self.state.capacities()
-        alike: dict[tuple[Graph, Needs], list[TaskState]] = {}
-        for task in event.tasks:
-            ts = self.state.tasks.get(task)
-            if ts is not None and ts.phase is _READY:
-                alike.setdefault((ts.graph, ts.needs), []).append(ts)
-        unread: dict[TaskState, None] = {}
-        for (_, needs), tasks in alike.items():
-            stranded = [ts for ts in tasks if ts.phase is _READY]
-            if stranded and not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
-                error = NoWorkerError(
-                    f"no worker can run the task {stranded[0].key!r}, and none came within {event.seconds:g} s: "
-                    f"{needs.why_nobody(workers)}"
-                )
-                unread |= self._fail(stranded, error, None, now, "no worker came that could run it")
-        self._clients.drop_idle(unread, "no worker came that could run a task", now)
+        self._retiring.lost(held)
 
     def _inputs_missing(self, event: InputsMissing, now: float) -> None:
         worker = self.state.workers.get(event.worker)
@@ -320,6 +264,7 @@ class Scheduler:
         worker = self.state.workers.get(name)
         if worker is None:
             return
+        self._replicas.came(worker, replicas)
         for task in replicas:
             ts = self.state.tasks.get(task)
             if ts is not None and ts.processing_on is worker:
@@ -334,6 +279,13 @@ class Scheduler:
                     # Its maker drops it untold; the copy needs telling, and so an order that names them all.
                     ts.forgets = False
 
+    def _transfers_measured(self, event: TransfersMeasured) -> None:
+        worker = self.state.workers.get(event.worker)
+        for name, nbytes, seconds in event.transfers if worker is not None else ():
+            peer = self.state.workers.get(name)
+            if peer is not None and worker is not None:
+                self.state.learn_link(worker, peer, nbytes, seconds)
+
     def _replan(self, cause: str, now: float, graphs: Sequence[Graph] | None = None) -> None:
         plan = replan(self.state, list(self.state.graphs.values()) if graphs is None else graphs, cause, now)
         for w, revoked in plan.revoke.items():
@@ -342,14 +294,4 @@ class Scheduler:
             self._outbox.free(w, [ts.id for ts in freed])
         self.state.move(plan.wait, _WAITING, cause, now)
         self._dispatch.queue(plan.ready, cause, now)
-        self._fail_doomed(plan.doomed, now)
-
-    def _fail_doomed(self, doomed: list[TaskState], now: float) -> None:
-        """Fail what was lost and cannot be made again: an input of it was there once, and has failed since."""
-        unread: dict[TaskState, None] = {}
-        for ts in doomed:
-            if ts.phase is _WAITING:
-                known = next(d for d in ts.dependencies if d.phase is Phase.FAILED).graph.failure
-                assert known is not None
-                unread |= self._fail([ts], known.error, None, now, "an input had failed")
-        self._clients.drop_idle(unread, "an input had failed", now)
+        self._failing.doomed(plan.doomed, now)

@@ -7,7 +7,11 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .commands import KeysFailed
+from .links import LinkTable
 from .needs import Needs
+from .remembered import Remembered
+from .steering import Steering
+from .stories import Stories
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -72,7 +76,10 @@ class TaskPrefix:
 class WorkerState:
     """A worker as the scheduler sees it."""
 
-    __slots__ = ("alone", "assigned", "capacity", "copying", "held", "id", "nbytes", "occupancy")
+    __slots__ = (
+        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "links", "nbytes",
+        "occupancy",
+    )  # fmt: skip
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
         self.id = id
@@ -81,11 +88,19 @@ class WorkerState:
         """The holders of a result that only this worker has: one tuple for all such results."""
         self.assigned: dict[str, int] = dict.fromkeys(capacity.executors, 0)
         self.held = 0
+        self.links: LinkTable | None = None
+        """What is known of the links to its pool, None where all transfers are taken to be alike."""
         self.nbytes = 0
         self.occupancy = 0.0
         """Estimated seconds of the work it was told to do."""
-        self.copying: dict[TaskId, None] | None = None
-        """Of a worker that is retiring, the results others were asked to copy."""
+        self.claims = 0
+        """How many of the tasks it was told to run demand resources."""
+        self.claimed: dict[str, float] = {}
+        """What those demand together; empty if there are none."""
+        self.coming = 0
+        """Bytes that the results of the tasks it was told to run are expected to have."""
+        self.copying: dict[TaskId, WorkerState | None] | None = None
+        """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
     def room_for(self, executor: str) -> int:
         """How many more tasks it wants to be given for this executor."""
@@ -119,9 +134,9 @@ class TaskState:
     """A task as the scheduler sees it."""
 
     __slots__ = (
-        "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "forgets", "graph", "id", "losses",
-        "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced", "users",
-        "waiting_on", "wanted", "who_has",
+        "attempt", "cuda_nbytes", "dependencies", "dependents", "estimate", "expected", "forgets", "graph", "id",
+        "losses", "nbytes", "needs", "phase", "prefix", "processing_on", "rank", "retries_left", "spec", "unplaced",
+        "users", "waiting_on", "waits_until", "wanted", "who_has",
     )  # fmt: skip
 
     def __init__(self, id: TaskId, spec: TaskSpec, graph: Graph, prefix: TaskPrefix, needs: Needs, rank: int) -> None:  # noqa: A002
@@ -148,8 +163,12 @@ class TaskState:
         self.nbytes = 0
         self.cuda_nbytes = 0
         self.estimate = 0.0
+        self.expected = 0
+        """Bytes its result is expected to have, as long as a worker is to make it."""
         self.retries_left = needs.retries
         self.losses = 0
+        self.waits_until = 0.0
+        """How long, at most, it waits for a worker that holds its inputs; 0: it has not waited for one."""
         self.attempt = 0
 
     @property
@@ -178,13 +197,22 @@ class TaskState:
         value = self.annotations.get("provenance")
         return value if isinstance(value, str) else None
 
+    @property
+    def title(self) -> str:
+        """Its key, and where it was built, for messages to people."""
+        built = self.provenance
+        return f"{self.key!r} (built at {built})" if built else repr(self.key)
+
     def __repr__(self) -> str:
         return f"<TaskState {self.key!r} {self.phase.name}>"
 
     @property
     def story(self) -> list[tuple[float, Phase, str]]:
         """The task's life: when it came to which phase, and why. Looked up in the graph's log, which takes a while."""
-        return [(now, phase, cause) for now, phase, cause, tasks in self.graph.log if self in tasks]
+        graph = self.graph
+        if graph.stories is None:
+            graph.stories = Stories()
+        return [(now, phase, cause) for now, phase, cause, _ in graph.stories.about(self, graph.log)]
 
     def tell_story(self) -> str:
         """The task's life in one line, for error messages."""
@@ -199,8 +227,8 @@ class Graph:
     """One submitted graph: its own name space."""
 
     __slots__ = (
-        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "tasks", "total", "urgency",
-        "wanted",
+        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "stories", "tasks", "total",
+        "urgency", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -226,6 +254,8 @@ class Graph:
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
+        self.stories: Stories | None = None
+        """Looks into the log, once somebody has asked."""
 
     @property
     def open(self) -> bool:
@@ -236,20 +266,29 @@ class Graph:
 class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
-    __slots__ = ("graphs", "needs", "next_id", "pools", "prefixes", "ready", "tasks", "undemanding", "workers")
+    __slots__ = (
+        "graphs", "held", "links", "needs", "next_id", "pools", "prefixes", "ready", "steering", "tasks",
+        "undemanding", "workers",
+    )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, links: LinkTable | None = None) -> None:
+        self.links = LinkTable() if links is None else links
         self.tasks: dict[TaskId, TaskState] = {}
         self.graphs: dict[tuple[ClientId, int], Graph] = {}
         self.workers: dict[WorkerId, WorkerState] = {}
         self.pools: dict[str, Pool] = {}
-        self.prefixes: dict[str, TaskPrefix] = {}
+        self.prefixes: Remembered[TaskPrefix] = Remembered()
         self.undemanding = Needs({})
         """What a task without annotations demands."""
-        self.needs: dict[tuple[object, ...], Needs] = {self.undemanding.key(): self.undemanding}
+        self.needs: Remembered[Needs] = Remembered()
+        self.needs[self.undemanding.key()] = self.undemanding
         self.ready: dict[Needs, list[tuple[int, TaskId]]] = {}
-        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, never lacks a READY task."""
+        """Per kind of demand a heap of ``(rank, id)``; may hold stale entries, lacks no READY task but those held."""
+        self.held: dict[tuple[WorkerState, str], list[tuple[int, TaskId, float]]] = {}
+        """Per worker and executor a heap of ``(rank, id, expected seconds)``: READY tasks that wait for it alone."""
         self.next_id: TaskId = 0
+        self.steering: Steering | None = None
+        """The plugins, if there are any."""
 
     def move(self, tasks: list[TaskState], phase: Phase, cause: str, now: float) -> None:
         """Take tasks to a phase, if the table allows it, and write it into their stories.
@@ -271,10 +310,13 @@ class State:
                 moved = []
                 graph.log.append((now, phase, cause, moved))
             moved.append(ts)
+        if self.steering is not None and tasks:
+            self.steering.moved(tasks, phase.name, cause, now)
 
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""
         w = self.workers[worker] = WorkerState(worker, capacity)
+        w.links = self.links if self.links.crosses else None
         self._enter_pool(w)
         return w
 
@@ -285,6 +327,14 @@ class State:
         self._enter_pool(worker)
         for executor in capacity.executors:
             worker.assigned.setdefault(executor, 0)
+
+    def learn_link(self, worker: WorkerState, peer: WorkerState, nbytes: int, seconds: float) -> None:
+        """Take note of how long it took to bring bytes from a peer to a worker."""
+        links = self.links
+        links.learn(worker.capacity.pool, peer.capacity.pool, nbytes, seconds)
+        if links.crosses and worker.links is None:
+            for w in self.workers.values():
+                w.links = links
 
     def remove_worker(self, worker: WorkerId) -> WorkerState | None:
         """Take a worker out of the tables; what it held and ran is the caller's to mend."""

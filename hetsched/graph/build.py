@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,11 +16,13 @@ from hetsched.worker.collector import collector_paused
 
 from .draft import Draft
 from .fuse import fuse_chains
+from .groups import Measured
 from .materialise import materialise
 from .reader import Reader
 from .request import flat_keys
+from .spreading import is_propagating, spread_pools
 
-__all__ = ["Built", "build"]
+__all__ = ["Built", "build", "draft_of"]
 
 
 class Built(NamedTuple):
@@ -40,12 +43,14 @@ def build(
     around: Mapping[str, Any] | None = None,
     by_key: Mapping[Key, Mapping[str, Any]] | None = None,
     known: Mapping[Key, Any] | None = None,
+    measured: Measured | None = None,
 ) -> Built:
     """Read any form of graph.
 
     ``around`` are annotations for every task, overridden by a layer's, by a callable's, and by those that ``by_key``
-    gives to a key or to all keys of a prefix. ``known`` are values that need not be made. Raises GraphError or
-    AnnotationError as the graph deserves.
+    gives to a key or to all keys of a prefix. ``known`` are values that need not be made; ``measured`` is asked for
+    sizes that nothing else tells, where pools are propagated. Raises GraphError or AnnotationError as the graph
+    deserves.
     """
     requested = flat_keys(keys)
     material = materialise(dsk)
@@ -54,18 +59,30 @@ def build(
         graph = {**graph, **{key: DataNode(key, value) for key, value in known.items()}}
     per_key = _PerKey(by_key) if by_key else None
     with collector_paused(len(material.graph)):
-        reader = Reader(graph, _notes(validate(around) if around else {}, material.notes))
+        reader = Reader(graph, _notes(validate(around, per_key=True) if around else {}, material.notes))
         numbers = reader.read(requested)
         draft = reader.draft
+        if draft.notes:
+            draft.resolve()
         if per_key is not None:
             per_key.apply(draft)
+        if is_propagating():
+            spread_pools(draft, dsk, measured)
         if material.fuse:
-            draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0])
+            draft, renumbered = fuse_chains(draft, [n for n in numbers.values() if n >= 0], _joining())
             numbers = {key: renumbered[n] if n >= 0 else n for key, n in numbers.items()}
         tasks, place_of = draft.specs()
     places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
     values = {key: reader.keys.values[key] for key, n in numbers.items() if n < 0}
     return Built(tasks, places, values, graph, reader.keys.values)
+
+
+def draft_of(dsk: Any, keys: Any, around: Mapping[str, Any] | None = None) -> Draft:
+    """Read any form of graph as :func:`build` does, its tasks as they are before any is fused; raises the same."""
+    material = materialise(dsk)
+    reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
+    reader.read(flat_keys(keys))
+    return reader.draft
 
 
 def _notes(
@@ -86,6 +103,15 @@ def _notes(
         return both
 
     return note
+
+
+def _joining() -> Callable[[Any], Any]:
+    """What joins slices of slices of arrays; where dask.array is not loaded there can be none."""
+    if "dask.array" not in sys.modules:
+        return list
+    from .slices import join_slices
+
+    return join_slices
 
 
 class _PerKey:
@@ -109,7 +135,7 @@ class _PerKey:
                 found = self._given.get(name)
                 if found is not None:
                     note = draft.notes.get(number)
-                    draft.notes[number] = combine(note, found) if note else found
+                    draft.annotate(number, combine(note, found) if note else found)
                     unused.pop(name, None)
         if unused:
             names = ", ".join(map(repr, unused))

@@ -25,6 +25,8 @@ from dask._task_spec import (
 )
 from dask.utils import is_namedtuple_instance
 
+from hetsched.core.annotations import combine, validate
+from hetsched.core.graph_task import GraphTask
 from hetsched.core.types import EACH, Key, Ref
 from hetsched.worker.plan import Link, OnList, Plan, Step, make_dict, make_list, make_set, make_tuple
 
@@ -102,14 +104,25 @@ class Numbering(Protocol):
 
 
 class Builder:
-    """Builds what one task does. ``scope`` has an inner graph's keys, as they were read; they hide those outside."""
+    """Builds what one task does. ``scope`` has an inner graph's keys, as they were read; they hide those outside.
 
-    __slots__ = ("_graph", "_keys", "_scope", "_steps", "deps", "found")
+    ``apart`` makes a task of its own of a call with annotations, given the scope it stands in, and numbers it; without
+    it such a call counts as one that carries annotations.
+    """
 
-    def __init__(self, keys: Numbering, graph: Mapping[Key, Any], scope: dict[Key, Any]) -> None:
+    __slots__ = ("_apart", "_graph", "_keys", "_scope", "_steps", "deps", "found")
+
+    def __init__(
+        self,
+        keys: Numbering,
+        graph: Mapping[Key, Any],
+        scope: dict[Key, Any],
+        apart: Callable[[GraphTask, dict[Key, Any]], int] | None = None,
+    ) -> None:
         self._keys = keys
         self._graph = graph
         self._scope = scope
+        self._apart = apart
         self._steps: list[tuple[Callable[..., Any], list[Any], dict[str, Any] | None]] = []
         self.deps: dict[int, Ref] = {}
         self.found: dict[str, Any] | None = None
@@ -142,7 +155,7 @@ class Builder:
         """Begin a call or container; None for a leaf."""
         kind = type(obj)
         if not legacy or kind not in _PLAIN:
-            if isinstance(obj, Task):
+            if isinstance(obj, Task) or kind is GraphTask:
                 return self._open_node(obj)
             if not legacy:
                 return None
@@ -161,13 +174,23 @@ class Builder:
             return self._open_node(node) if isinstance(node, Task) else None
         return _Frame(_BUILTIN.get(kind) or partial(_construct, kind), list(obj), (), True, obj)
 
-    def _open_node(self, node: Task) -> _Frame | None:
+    def _open_node(self, node: Any) -> _Frame | None:
+        if type(node) is GraphTask:
+            return self._open_call(node)
         if node.func is _execute_subgraph:
             return None
         container = _CONTAINERS.get(type(node))
         if container is not None:
             return _Frame(container, node.args, (), False, None)
         return _Frame(node.func, [*node.args, *node.kwargs.values()], list(node.kwargs), False, None)
+
+    def _open_call(self, task: GraphTask) -> _Frame | None:
+        if task.annotations:
+            if self._apart is not None:
+                return None
+            self.found = combine(self.found or {}, validate(task.annotations))
+        names = task.kwargs or {}
+        return _Frame(task.func, [*task.args, *names.values()], list(names), True, None)
 
     def _is_key(self, obj: Any) -> bool:
         if not isinstance(obj, KEY_TYPES):
@@ -188,6 +211,8 @@ class Builder:
             if not isinstance(obj, DataNode):
                 return obj
             obj = obj.value
+        elif type(obj) is GraphTask and self._apart is not None:
+            return self.input(self._apart(obj, self._scope))
         elif legacy and self._is_key(obj):
             return self._reference(obj)
         self.carry(obj)
@@ -197,12 +222,13 @@ class Builder:
         """Read the graph inside of a fused task in the place where the task stands."""
         inner, outkey, inkeys = node.args[:3]
         outer = [self.read(ref, False) for ref in node.args[3:]]
-        around = self._scope
+        around, apart = self._scope, self._apart
+        self._apart = None  # what the scope has from now on means something in this task alone
         self._scope = {**around, **dict(zip(inkeys, outer, strict=True))}
         for part in sort_inner(inner, outkey):
             self._scope[part] = self.read(inner[part], False)
         result = self._scope[outkey]
-        self._scope = around
+        self._scope, self._apart = around, apart
         return result
 
     def carry(self, obj: Any) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from itertools import islice
 from types import MethodType
 from typing import Any, Final
 
 import toolz
+from dask._task_spec import DataNode, Task
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from hetsched.annotated_callable import AnnotatedCallable, annotations_of
+from hetsched.annotated_callable import AnnotatedCallable, carried_by
 from hetsched.core.annotations import combine
 
-__all__ = ["CARRIERS", "CONTAINERS", "carried"]
+__all__ = ["CARRIERS", "CONTAINERS", "carried", "some_carry"]
 
 CONTAINERS: Final = frozenset({list, tuple, dict})
 """The types of what may hold callables; the first few items are looked at."""
@@ -35,7 +38,35 @@ def carried(obj: Any, found: dict[str, Any] | None = None) -> dict[str, Any] | N
     if isinstance(obj, (partial, toolz.curry)):
         for inner in (*obj.args, *obj.keywords.values()):
             found = carried(inner, found)
-    mine = annotations_of(obj)
+    mine = carried_by(obj)
     if not mine:
         return found
     return combine(found, mine) if found else mine
+
+
+def some_carry(graph: HighLevelGraph) -> bool:
+    """Tell whether a callable somewhere in a graph carries annotations. One task stands for the others of its layer."""
+    if not AnnotatedCallable.made:
+        return False
+    for layer in graph.layers.values():
+        alike = not isinstance(layer, MaterializedLayer)
+        if _carry(islice(layer.values(), 1) if alike else layer.values()):
+            return True
+    return False
+
+
+def _carry(objects: Iterable[Any]) -> bool:
+    stack = [*objects]
+    while stack:
+        obj = stack.pop()
+        if isinstance(obj, Task):
+            stack += (obj.func, *obj.args, *obj.kwargs.values())
+        elif isinstance(obj, DataNode):
+            stack.append(obj.value)
+        elif type(obj) is dict:
+            stack += obj.values()
+        elif type(obj) is tuple or type(obj) is list:
+            stack += obj
+        elif callable(obj) and carried(obj):
+            return True
+    return False

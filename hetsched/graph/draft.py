@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from hetsched.core.annotations import resolve, varies
 from hetsched.core.order import order
 from hetsched.core.types import Key, TaskSpec
 from hetsched.errors import CycleError
@@ -18,7 +19,7 @@ class Draft:
     ``kwargs`` and ``notes`` (annotations) hold an entry only for the tasks that have any.
     """
 
-    __slots__ = ("args", "deps", "funcs", "keys", "kwargs", "notes")
+    __slots__ = ("args", "deps", "distinct", "funcs", "keys", "kwargs", "notes")
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -27,9 +28,28 @@ class Draft:
         self.deps: list[tuple[int, ...]] = []
         self.kwargs: dict[int, dict[str, Any]] = {}
         self.notes: dict[int, dict[str, Any]] = {}
+        self.distinct: dict[int, dict[str, Any]] = {}
+        """All annotations that tasks have, or had, by their id."""
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def annotate(self, number: int, note: dict[str, Any]) -> None:
+        """Give a task its annotations, all of them."""
+        self.notes[number] = note
+        self.distinct[id(note)] = note
+
+    def resolve(self) -> None:
+        """Call, with each task's key, what its annotations leave to be called.
+
+        Raises AnnotationError, and what is called raises.
+        """
+        notes = self.notes
+        varying = {known for known, note in self.distinct.items() if varies(note)}
+        if varying:
+            for number, note in [*notes.items()]:
+                if id(note) in varying:
+                    self.annotate(number, resolve(note, self.keys[number]))
 
     def specs(self) -> tuple[list[TaskSpec], list[int]]:
         """Put the tasks into their order; returns them and, for each number, its place in it.
@@ -61,11 +81,10 @@ class Draft:
 
     def _levels(self) -> list[float] | None:
         """The priorities, if any task has one."""
-        distinct = {id(note): note for note in self.notes.values()}
-        if not any("priority" in note for note in distinct.values()):
+        if not any("priority" in note for note in self.distinct.values()):
             return None
-        return [_priority(self.notes.get(number)) for number in range(len(self.keys))]
-
-
-def _priority(note: Mapping[str, Any] | None) -> float:
-    return float(note.get("priority", 0.0)) if note else 0.0
+        of = {known: float(note.get("priority", 0.0)) for known, note in self.distinct.items()}
+        levels = [0.0] * len(self.keys)
+        for number, note in self.notes.items():
+            levels[number] = of[id(note)]
+        return levels

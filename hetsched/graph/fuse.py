@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hetsched.core.annotations import merge
 from hetsched.core.types import EACH
-from hetsched.worker.plan import Chain
+from hetsched.worker.plan import Chain, Link
 
 from .draft import Draft
 
 __all__ = ["fuse_chains"]
 
 
-def fuse_chains(draft: Draft, wanted: Iterable[int]) -> tuple[Draft, list[int]]:
+def fuse_chains(
+    draft: Draft, wanted: Iterable[int], join: Callable[[Sequence[Link]], list[Link]] = list
+) -> tuple[Draft, list[int]]:
     """Fuse; returns the new draft and, for each old number, the new one (-1 for a task that went into another).
 
     A task whose result is wanted keeps its own. The fused task has the key of the last and the annotations the rules
     of :func:`hetsched.core.annotations.merge` give; where these refuse, the chain is cut. Parallelism is not lost, as
-    only chains are fused.
+    only chains are fused. ``join`` may make fewer links of those of a chain.
     """
     deps = draft.deps
     readers = [0] * len(deps)
@@ -34,7 +36,7 @@ def fuse_chains(draft: Draft, wanted: Iterable[int]) -> tuple[Draft, list[int]]:
             before[number] = inputs[0]
     if not before:
         return draft, list(range(len(deps)))
-    return _rebuild(draft, _cut(draft, before, notes))
+    return _rebuild(draft, _cut(draft, before, notes), join)
 
 
 def _cut(draft: Draft, before: dict[int, int], notes: Mapping[int, dict[str, Any]]) -> dict[int, list[int]]:
@@ -65,10 +67,12 @@ def _close(piece: list[int], note: dict[str, Any], pieces: dict[int, list[int]],
     if len(piece) > 1:
         pieces[piece[0]] = piece[::-1]
         if note:
-            draft.notes[piece[0]] = note
+            draft.annotate(piece[0], note)
 
 
-def _rebuild(draft: Draft, pieces: dict[int, list[int]]) -> tuple[Draft, list[int]]:
+def _rebuild(
+    draft: Draft, pieces: dict[int, list[int]], joined: Callable[[Sequence[Link]], list[Link]]
+) -> tuple[Draft, list[int]]:
     gone = {number for piece in pieces.values() for number in piece[:-1]}
     fused = Draft()
     numbers = [-1] * len(draft)
@@ -81,10 +85,16 @@ def _rebuild(draft: Draft, pieces: dict[int, list[int]]) -> tuple[Draft, list[in
         fused.keys.append(draft.keys[number])
         fused.deps.append(tuple(numbers[d] for d in draft.deps[first]))
         if number in draft.notes:
-            fused.notes[mine] = draft.notes[number]
+            fused.annotate(mine, draft.notes[number])
         if piece:
-            fused.funcs.append(Chain([(draft.funcs[n], draft.args[n], draft.kwargs.get(n)) for n in piece]))
-            fused.args.append(EACH if draft.deps[first] else ())
+            links = joined([(draft.funcs[n], draft.args[n], draft.kwargs.get(n)) for n in piece])
+            if len(links) > 1:
+                fused.funcs.append(Chain(links))
+                fused.args.append(EACH if draft.deps[first] else ())
+            else:
+                ((func, args, _),) = links
+                fused.funcs.append(func)
+                fused.args.append(args)
             continue
         fused.funcs.append(draft.funcs[number])
         fused.args.append(draft.args[number])

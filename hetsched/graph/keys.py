@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef
 
+from hetsched.core.graph_task import GraphTask
 from hetsched.core.types import Key
 from hetsched.errors import BadKeyError, CycleError, MissingKeyError
 
@@ -18,7 +19,7 @@ VALUE: Final = -1
 """The number of a key that no task makes: its value is known."""
 
 _PENDING: Final = -2
-_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef)
+_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef, GraphTask)
 _UNKNOWN: Final = object()
 
 
@@ -58,7 +59,7 @@ class Keys:
         if number is not None and number != _PENDING:
             return number
         raw = self._graph.get(key, _UNKNOWN)
-        if type(raw) is Task or (type(raw) is tuple and raw and callable(raw[0])):
+        if type(raw) is Task or type(raw) is GraphTask or (type(raw) is tuple and raw and callable(raw[0])):
             number = self.numbers[key] = self.add(key, raw)
             return number
         return self._follow(key)
@@ -130,7 +131,7 @@ class Keys:
         if isinstance(raw, DataNode):
             self.values[key] = raw.value
             return VALUE
-        if isinstance(raw, Task) or is_call(raw):
+        if isinstance(raw, (Task, GraphTask)) or is_call(raw):
             return self.add(key, raw)
         if isinstance(raw, CONTAINERS):
             if self._holds_reference(raw):

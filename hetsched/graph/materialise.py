@@ -3,24 +3,25 @@
 Annotations live on the layers of a HighLevelGraph, and dask's low-level optimisation replaces the layers by one plain
 mapping. So where there are any, only the optimisation that keeps layers is let run, and where an optimiser keeps none
 (that of bags) the layers it was given are read instead. Fusion of chains is done again afterwards, by
-:mod:`hetsched.graph.fuse`, which knows about annotations.
+:mod:`hetsched.graph.fuse`, which knows about annotations, and so is the joining of slices, by
+:mod:`hetsched.graph.slices`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import dask
 from dask._expr import HLGExpr, _AnnotationsTombstone, _HLGExprSequence
-from dask._task_spec import Task
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import ensure_dict
 
 from hetsched.core.annotations import resolve, validate, varies
 from hetsched.core.types import Key
 
+from .carried import some_carry
 from .request import flat_keys
 
 __all__ = ["Material", "materialise"]
@@ -71,6 +72,8 @@ def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLeve
         return hlg, False
     annotated = any(layer.annotations for layer in hlg.layers.values())
     by_dask = str(getattr(optimizer, "__module__", "")).startswith(_FUSED_BY_DASK)
+    if by_dask and not annotated and not _is_array(optimizer):
+        annotated = some_carry(hlg)  # that of bags makes calls lazy, so that they would run in their readers' tasks
     if not annotated and (not by_dask or not _is_array(optimizer)):
         return optimizer(hlg, keys), False
     # The first keeps the layers; the second keeps dask from merging layers whose annotations differ.
@@ -79,9 +82,6 @@ def _optimised(hlg: HighLevelGraph, optimizer: Any, keys: Any) -> tuple[HighLeve
         graph = optimizer(hlg, keys)
     if annotated and not isinstance(graph, HighLevelGraph):
         graph = hlg.cull(set(flat_keys(keys)))  # type: ignore[arg-type]  # dask says narrower than it takes
-    elif not annotated and _reads_slices(graph):
-        # dask joins slices of slices, so that less is read from a file, as part of its low-level fusion.
-        return optimizer(hlg, keys), False
     return graph, by_dask
 
 
@@ -91,26 +91,6 @@ def _keys_of(expression: Any) -> Any:
 
 def _is_array(optimizer: Any) -> bool:
     return str(getattr(optimizer, "__module__", "")).startswith("dask.array")
-
-
-def _reads_slices(graph: HighLevelGraph) -> bool:
-    from dask.array.optimization import GETTERS
-
-    getters = set(GETTERS)
-    for layer in graph.layers.values():
-        for node in _sample(layer):
-            inner = node.args[0].values() if node.has_subgraph() else (node,)
-            if any(isinstance(part, Task) and part.func in getters for part in inner):
-                return True
-    return False
-
-
-def _sample(layer: Layer) -> Iterator[Task]:
-    """One task of a layer: those of a layer are alike."""
-    for node in layer.values():
-        if isinstance(node, Task):
-            yield node
-        return
 
 
 def _from_layers(graphs: list[HighLevelGraph | Mapping[Key, Any]], fuse: bool) -> Material:

@@ -8,11 +8,13 @@ from typing import Any, Final, NamedTuple
 from dask._task_spec import Alias, DataNode, GraphNode, List, Task, TaskRef, _execute_subgraph
 
 from hetsched.core.annotations import combine
+from hetsched.core.graph_task import GraphTask
 from hetsched.core.types import EACH, Key, Ref, prefix_of
 from hetsched.worker.plan import Link, OnList, OwnCall
 
 from .builder import KEY_TYPES, Builder, Made
 from .carried import CARRIERS, CONTAINERS, carried
+from .checked import Checked
 from .draft import Draft
 from .inner import sort_inner
 from .keys import VALUE, Container, Keys
@@ -44,6 +46,8 @@ class Reader:
         self._found: dict[str, Any] | None = None
         """The annotations carried by callables met in the task being read."""
         self._plans: dict[tuple[int, Key], tuple[Link | None, list[Key]]] = {}
+        self._checked = Checked()
+        self._combined: dict[tuple[int, int], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {}
 
     def read(self, wanted: Iterable[Key]) -> dict[Key, int]:
         """Read what these keys need; returns the number of each that is a task, -1 for one that has a value.
@@ -60,10 +64,14 @@ class Reader:
             keys.reader = names[number]
             if type(raw) is tuple:
                 self._read_call(raw)
+            elif type(raw) is GraphTask:
+                self._read_own_form(raw, names[number])
             elif isinstance(raw, Task):
                 self._read_node(raw)
             elif isinstance(raw, Container):
                 self._read_nested(raw.items, True, {})
+            elif type(raw.node) is GraphTask:
+                self._read_own_form(raw.node, names[number], raw.scope)
             else:
                 self._read_nested(raw.node, False, raw.scope)
             if self._notes is not None or self._found is not None:
@@ -77,9 +85,17 @@ class Reader:
         note = self._notes(name) if self._notes is not None else None
         found, self._found = self._found, None
         if found:
-            note = combine(note, found) if note else found
+            note = self._both(note, found) if note else found
         if note:
-            self.draft.notes[number] = note
+            self.draft.annotate(number, note)
+
+    def _both(self, note: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+        """Annotations of a layer and of a callable: one dict for all tasks that have the same of both."""
+        known = self._combined.get((id(note), id(found)))
+        if known is None:
+            known = note, found, combine(note, found)
+            self._combined[id(note), id(found)] = known
+        return known[2]
 
     def _carried(self, func: Any) -> None:
         self._found = carried(func, self._found)
@@ -100,7 +116,14 @@ class Reader:
             draft.args.append(tuple(args))
 
     def _builder(self, scope: dict[Key, Any]) -> Builder:
-        return Builder(self.keys, self._graph, scope)
+        return Builder(self.keys, self._graph, scope, self._apart)
+
+    def _apart(self, task: GraphTask, scope: dict[Key, Any]) -> int:
+        """Make a task of its own of a call with annotations inside of another task."""
+        keys = self.keys
+        of = scope.get(_OF, keys.reader)
+        name = (f"{getattr(task.func, '__name__', prefix_of(of))}-part", of, len(keys.names))
+        return keys.add(name, _Part(task, {**scope, _OF: of}))
 
     def _fill(self, builder: Builder, read: Any) -> None:
         func, args, kwargs = builder.finish(read)
@@ -116,6 +139,18 @@ class Reader:
     def _read_nested(self, raw: Any, legacy: bool, scope: dict[Key, Any]) -> None:
         builder = self._builder(scope)
         self._fill(builder, builder.read(raw, legacy))
+
+    def _read_own_form(self, task: GraphTask, name: Key, scope: dict[Key, Any] | None = None) -> None:
+        """Read one of our own calls, and take up its annotations."""
+        if task.kwargs or scope:
+            note, bare = task.annotations, GraphTask(task.func, task.args, task.kwargs, None)
+            self._read_nested(bare, True, scope or {})
+        else:
+            note = task.annotations
+            self._read_call((task.func, *task.args))
+        if note:
+            mine = self._checked.check(note, name)
+            self._found = combine(self._found, mine) if self._found else mine
 
     def _read_call(self, raw: tuple[Any, ...]) -> None:  # noqa: C901 - hot
         """Read the commonest form, a tuple of a function and plain arguments; anything else goes to the builder."""
@@ -264,7 +299,7 @@ class Reader:
         if known is not None:
             return known
         scope: dict[Key, Any] = {}
-        builder = self._builder(scope)
+        builder = Builder(self.keys, self._graph, scope)
         for position, key in enumerate(inkeys):
             scope[key] = builder.input(position)
         parts = sort_inner(inner, outkey)
@@ -316,6 +351,6 @@ def _replace(args: Sequence[Any], kwargs: dict[str, Any] | None, outer: list[Any
 _OF: Final = object()
 """In a part's scope, the key of the whole task."""
 
-_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef)
+_NODES: Final[tuple[Any, ...]] = (GraphNode, TaskRef, GraphTask)
 _SIMPLE: Final = frozenset({str, int, float, tuple})
-_COMPOUND: Final[tuple[Any, ...]] = (GraphNode, TaskRef, *KEY_TYPES, list, dict, set, frozenset)
+_COMPOUND: Final[tuple[Any, ...]] = (GraphNode, TaskRef, GraphTask, *KEY_TYPES, list, dict, set, frozenset)

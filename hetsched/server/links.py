@@ -9,7 +9,8 @@ from typing import Any
 import trio
 
 from hetsched.comm.channel import Channel
-from hetsched.comm.messages import Closed, WorkerOffered
+from hetsched.comm.messages import BeatHeard, Closed, HeartBeat, WorkerOffered
+from hetsched.comm.packets import MOST_EMPTY
 from hetsched.comm.payloads import Supplies
 from hetsched.comm.transports import parse_address
 from hetsched.comm.wire import encode
@@ -22,7 +23,7 @@ MOST_WAITING = 100_000
 
 
 PACKET_BYTES = 64 * 2**20
-"""Messages that wait leave as one packet, unless they have more bytes than this in frames."""
+"""Messages that wait leave as one packet, unless they have more bytes than this in frames, or very many frames."""
 
 
 class Link:
@@ -45,7 +46,9 @@ class Link:
         """Have a message sent, in order. ``nbytes`` is its own size where that is large, frames not counted."""
         if frames or nbytes:
             nbytes += sum(memoryview(frame).nbytes for frame in frames)
-            if self._nbytes and self._nbytes + nbytes > PACKET_BYTES:
+            waiting = self._packets[-1][1]
+            full = self._nbytes + nbytes > PACKET_BYTES or len(waiting) + len(frames) > MOST_EMPTY
+            if full and (self._nbytes or waiting):
                 self._packets.append(([], []))
                 self._nbytes = 0
             self._nbytes += nbytes
@@ -108,6 +111,12 @@ class WorkerLink(Link):
         self.joined = True
         self.address = message.address
         self.note(message.facts)
+
+    def beat(self, message: HeartBeat) -> None:
+        """Note what a worker says of itself, and answer where it asks."""
+        self.note(message.facts)
+        if message.asks:
+            self.say(BeatHeard(self.name))
 
     def note(self, facts: Mapping[str, Any]) -> None:
         """Remember what a worker says of itself."""

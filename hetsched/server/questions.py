@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from hetsched.core.annotations import WHOLE_LIMIT
-from hetsched.core.explain import explain
+from hetsched.core.costs import measured_sizes
+from hetsched.core.explain import explain, find
 from hetsched.core.state import State, TaskState
 from hetsched.errors import ProtocolError
 
 from .links import Link, WorkerLink
 
 __all__ = ["answer"]
+
+_MOST_ALIKE = 5
 
 
 def answer(
@@ -28,6 +32,14 @@ def answer(
             for _, ts in _tasks(state, client, number, [position]):
                 return explain(state, ts)
             raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
+        case "find", key:
+            found = find(state, key, client)
+            if not found:
+                why = f"it was released, or never came{_like(state, key)}"
+                raise ProtocolError(f"there is no task {key!r:.200} now: {why}")
+            return [explain(state, ts) for ts in found]
+        case "sizes", tuple(prefixes):
+            return measured_sizes(state, [name for name in prefixes if isinstance(name, str)])
         case "phases", int(number):
             graph = state.graphs.get((client, number))
             return bytes([ts.phase for ts in graph.tasks]) if graph is not None else b""
@@ -40,6 +52,15 @@ def _tasks(state: State, client: str, number: int, positions: Sequence[Any]) -> 
     if graph is None:
         return []
     return [(p, graph.tasks[p]) for p in positions if type(p) is int and 0 <= p < len(graph.tasks)]
+
+
+def _like(state: State, key: Any) -> str:
+    """A few keys that somebody may have meant."""
+    if not isinstance(key, str) or not key:
+        return ""
+    tasks = state.tasks.values()
+    alike = list(islice((str(ts.key) for ts in tasks if key in (ts.prefix.name, str(ts.key)[: len(key)])), _MOST_ALIKE))
+    return f"; there is {', '.join(alike)}" if alike else ""
 
 
 def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
@@ -70,4 +91,5 @@ def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
             workers[link.name] = about
         else:
             clients[link.name] = about
-    return {"workers": workers, "clients": clients, "tasks": len(state.tasks), "graphs": len(state.graphs)}
+    return {"workers": workers, "clients": clients, "tasks": len(state.tasks), "graphs": len(state.graphs),
+            "links": state.links.described()}  # fmt: skip

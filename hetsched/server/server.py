@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Sequence
+from functools import partial
+from math import inf
 from time import perf_counter
-from typing import Any, NamedTuple, assert_never
+from typing import Any
 
 import trio
 
@@ -26,21 +28,26 @@ from hetsched.comm.messages import (
 from hetsched.comm.payloads import Depot
 from hetsched.comm.transports import Listener, Stream, listen
 from hetsched.comm.wire import from_client, from_worker
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks, WorkerCommand
 from hetsched.core.events import (
+    AskedAgain,
     ClientLeft,
     Event,
     ReplicasAdded,
     TasksStranded,
+    TimePassed,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
-from hetsched.core.recovery import only_on
+from hetsched.core.retiring import may_leave
 from hetsched.core.scheduler import Scheduler
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 
+from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
+from .pickles import limit_clients, suited
+from .plugins import Door
+from .post import Post
 from .questions import answer
 from .stranded import Stranded
 
@@ -52,21 +59,6 @@ log = logging.getLogger("hetsched.scheduler")
 _LOOK_SECONDS = 0.05
 
 
-class Limits(NamedTuple):
-    """How long a server waits for what, in seconds."""
-
-    worker_silence: float = 20.0
-    """A worker that was not heard for so long is lost."""
-    idle: float | None = None
-    """A server without tasks and clients ends after this time; None: never."""
-    leaving: float = 60.0
-    """A worker that wants to leave has so long to finish what it was told to do."""
-    no_worker: float | None = 5.0
-    """The log and those who wait are told of tasks that no worker could run after this time; None: never."""
-    no_worker_ends: float | None = None
-    """Such tasks fail after this time; None: never."""
-
-
 class Server:
     """Workers and clients around one scheduler. ``hello`` is what it says of itself to each."""
 
@@ -76,21 +68,22 @@ class Server:
         hello: Hello,
         limits: Limits = Limits(),  # noqa: B008 - immutable
         record: Callable[[float, Event], None] | None = None,
+        door: Door | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.hello = hello
         self.limits = limits
         self.addresses: list[str] = []
         self._record = record
+        self._door = Door(scheduler.plugins) if door is None else door
         self._depot = Depot()
-        self._workers: dict[str, WorkerLink] = {}
-        self._clients: dict[str, ClientLink] = {}
-        self._where: dict[str, str] = {}
+        self._post = Post()
         self._serial = 0
         self._busy = perf_counter()
         self._stop = trio.Event()
         self._stranded = Stranded(limits.no_worker, limits.no_worker_ends)
         self._started = perf_counter()
+        self._alarm = trio.CancelScope()
 
     async def serve(
         self,
@@ -111,6 +104,7 @@ class Server:
                 for listener in listeners:
                     nursery.start_soon(self._accept, listener, token, nursery)
                 nursery.start_soon(self._watch)
+                nursery.start_soon(self._keep_time)
                 task_status.started(self.addresses)
                 await self._stop.wait()
                 nursery.cancel_scope.cancel()
@@ -119,7 +113,7 @@ class Server:
                 for listener in listeners:
                     await listener.aclose()
                 async with trio.open_nursery() as nursery:
-                    for link in (*self._workers.values(), *self._clients.values()):
+                    for link in (*self._post.workers.values(), *self._post.clients.values()):
                         nursery.start_soon(link.close, "the scheduler ends")
 
     def stop(self) -> None:
@@ -136,7 +130,8 @@ class Server:
     async def _greet(self, stream: Stream, token: bytes | None) -> None:
         peername = stream.peername
         try:
-            channel = await accept_channel(stream, self.hello, token)
+            suit = partial(suited, self.hello, self._post.workers)
+            channel = await accept_channel(stream, self.hello, token, suit=suit)
         except (HetschedError, OSError, TimeoutError) as error:
             log.warning("turned away %s: %s", peername, error)
             return
@@ -148,12 +143,13 @@ class Server:
                 log.warning("turned away a second worker %s from %s", name, peername)
                 return
             worker.heard = perf_counter()
-            self._workers[name] = worker
+            self._post.workers[name] = worker
             await self._attend(worker)
         elif role == "client":
             self._serial += 1
             client = ClientLink(f"{name}-{self._serial}", channel, perf_counter())
-            self._clients[client.name] = client
+            self._post.clients[client.name] = client
+            limit_clients([client], self._post.workers.values())
             await self._attend(client)
         else:
             await channel.aclose()
@@ -161,7 +157,7 @@ class Server:
     async def _is_free(self, name: str) -> bool:
         """Wait until a worker of this name, if there is one, is gone or has shown that it lives."""
         knocked = perf_counter()
-        while (known := self._workers.get(name)) is not None:
+        while (known := self._post.workers.get(name)) is not None:
             if known.heard > knocked:
                 return False
             await trio.sleep(_LOOK_SECONDS)
@@ -197,15 +193,15 @@ class Server:
     def _leave(self, link: Link, why: str) -> None:
         log.info("%s %s is gone: %s", link.channel.peer.role, link.name, why)
         if isinstance(link, WorkerLink):
-            self._workers.pop(link.name, None)
-            self._where.pop(link.name, None)
+            self._post.workers.pop(link.name, None)
+            self._post.where.pop(link.name, None)
             if link.joined:
-                joined = [other for other in self._workers.values() if other.joined]
-                for other in (*joined, *self._clients.values()):
+                joined = [other for other in self._post.workers.values() if other.joined]
+                for other in (*joined, *self._post.clients.values()):
                     other.say(PeerLost(other.name, link.address))
                 self.feed(WorkerLost(link.name, why))
         else:
-            self._clients.pop(link.name, None)
+            self._post.clients.pop(link.name, None)
             self.feed(ClientLeft(link.name))
 
     async def _read(self, link: WorkerLink | ClientLink) -> None:
@@ -225,11 +221,12 @@ class Server:
         message = from_worker.decode(said, link.name)
         match message:
             case HeartBeat():
-                link.note(message.facts)
+                link.beat(message)
             case WorkerOffered():
                 link.offered(message)
-                self._where[link.name] = link.address
+                self._post.where[link.name] = link.address
                 link.say(WorkerWelcomed(link.name))
+                limit_clients(self._post.clients.values(), [link])
                 self.feed(WorkerJoined(link.name, message.capacity))
             case WorkerLeaving():
                 link.leave_by = perf_counter() + self.limits.leaving
@@ -243,7 +240,7 @@ class Server:
                 if link.leave_by is not None:
                     self._see_off(link)
                 if isinstance(message, ReplicasAdded):
-                    for other in list(self._workers.values()):
+                    for other in list(self._post.workers.values()):
                         if other.leave_by is not None:
                             self._see_off(other)
 
@@ -251,12 +248,8 @@ class Server:
         """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
         state = self.scheduler.state
         ws = state.workers.get(link.name)
-        if ws is None:
+        if ws is None or may_leave(state, ws):
             link.end("it has left")
-        elif not any(ws.assigned.values()):
-            self.feed(WorkerRetiring(link.name))
-            if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
-                link.end("it has left")
 
     def _hear_client(self, link: ClientLink, said: tuple[Any, ...], frames: Any) -> None:
         message = from_client.decode(said, link.name)
@@ -275,15 +268,28 @@ class Server:
                 self.feed(message)
 
     def _answer(self, link: ClientLink, number: int, question: str, about: Any) -> None:
-        links: list[Link] = [*self._workers.values(), *self._clients.values()]
-        facts = {"addresses": self.addresses, "seconds": perf_counter() - self._started, "name": self.hello.name}
-        facts["stranded"] = self._stranded.standing(self.scheduler.state)
+        links: list[Link] = [*self._post.workers.values(), *self._post.clients.values()]
+        facts = self._facts() if question == "info" else {}
         try:
-            found = answer(question, about, link.name, self.scheduler.state, links, facts)
+            if question == "register_plugin":
+                found = self._door.register(link.name, about)
+                self.feed(AskedAgain())
+            else:
+                found = answer(question, about, link.name, self.scheduler.state, links, facts)
         except ProtocolError as error:
             link.say(Answered(link.name, number, None, str(error)))
         else:
             link.say(Answered(link.name, number, found, None))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "addresses": self.addresses,
+            "seconds": perf_counter() - self._started,
+            "name": self.hello.name,
+            "stranded": self._stranded.standing(self.scheduler.state),
+            "jobs": self.scheduler.jobs.report(self.scheduler.state),
+            "plugins": self.scheduler.plugins.report(),
+        }
 
     # The scheduler
 
@@ -298,57 +304,25 @@ class Server:
                 self._record = None
                 log.error("the recording ends here, since it cannot be written: %s", error)
         commands = self.scheduler.handle(event, now)
-        del event
-        self._clear_out()
-        for command in commands:
-            match command:
-                case KeysReady():
-                    self._tell_ready(command)
-                case KeysFailed():
-                    self._tell_failed(command)
-                case _:
-                    self._order(command)
+        del event  # may be the last thing that speaks of its payloads
+        self._post.clear_out(self._depot.gone())
+        self._post.deliver(commands)
+        self._set_alarm()
 
-    def _order(self, command: WorkerCommand) -> None:
-        """Send a worker what it is told to do; nothing where it has just gone."""
-        link = self._workers.get(command.worker)
-        if link is None:
-            return
-        match command:
-            case RunTasks(worker, tasks):
-                link.say(*link.supplies.orders(worker, tasks, self._where))
-            case FetchKeys(worker, holders):
-                where = self._where
-                found = [(i, tuple(where[w] for w in names if w in where)) for i, names in holders]
-                link.say(FetchKeys(worker, found))
-            case CancelTasks() | FreeKeys():
-                link.say(command)
-            case _:
-                assert_never(command)
+    def _set_alarm(self) -> None:
+        due = self.scheduler.due
+        if due is not None:
+            self._alarm.deadline = trio.current_time() + max(0.0, due - perf_counter())
+        elif self._alarm.deadline != inf:
+            self._alarm.deadline = inf
 
-    def _clear_out(self) -> None:
-        """Have workers drop the payloads that no task speaks of any more."""
-        gone = self._depot.gone()
-        for link in self._workers.values() if gone else ():
-            drop = link.supplies.drop(link.name, gone)
-            if drop is not None:
-                link.say(drop)
-
-    def _tell_ready(self, command: KeysReady) -> None:
-        link = self._clients.get(command.client)
-        if link is not None:
-            where = self._where
-            ready = [(p, task, [where[w] for w in names if w in where]) for p, task, names in command.ready]
-            link.say(command._replace(ready=ready))  # type: ignore[arg-type]
-
-    def _tell_failed(self, command: KeysFailed) -> None:
-        link = self._clients.get(command.client)
-        if link is not None:
-            error = command.error
-            if isinstance(error, BaseException):
-                error = ("said", type(error).__name__, str(error))
-            size = len(error[1]) if isinstance(error, tuple) and len(error) > 1 and isinstance(error[1], bytes) else 0
-            link.say(command._replace(error=error), nbytes=size)
+    async def _keep_time(self) -> None:
+        """Tell the scheduler when a time has come that it waits for."""
+        while True:
+            with trio.CancelScope() as self._alarm:
+                self._set_alarm()
+                await trio.sleep_forever()
+            self.feed(TimePassed())
 
     async def _watch(self) -> None:
         """Look after those who fall silent, and after the time without work."""
@@ -358,16 +332,17 @@ class Server:
         while True:
             await trio.sleep(pause)
             now = perf_counter()
-            for link in list(self._workers.values()):
+            for link in list(self._post.workers.values()):
                 if now - link.heard > silence:
                     link.end(f"nothing was heard of it for {silence:g} s")
                 elif link.leave_by is not None:
                     if now > link.leave_by:
                         link.end(f"it wanted to leave, and had not finished after {self.limits.leaving:g} s")
                     self._see_off(link)
+            self._door.ask_again(self.scheduler.state, now, lambda: self.feed(AskedAgain()))
             self._tell_stranded(now)
             idle = self.limits.idle
-            if self.scheduler.state.tasks or self._clients:
+            if self.scheduler.state.tasks or self._post.clients:
                 self._busy = now
             elif idle is not None and now - self._busy > idle:
                 log.info("nothing to do for %g s: this is the end", idle)
@@ -380,7 +355,7 @@ class Server:
         for plight in told:
             log.warning("%s", plight.sentence)
             for client in plight.clients:
-                link = self._clients.get(client)
+                link = self._post.clients.get(client)
                 if link is not None:
                     link.say(Warned(client, plight.sentence))
         if overdue:

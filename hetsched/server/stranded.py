@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hetsched.core.explain import what_there_is
 from hetsched.core.needs import Needs
 from hetsched.core.state import Phase, State, TaskState
 from hetsched.core.types import Capacity, ClientId, TaskId, WorkerId
@@ -60,9 +61,9 @@ class Stranded:
         return told, overdue
 
     def standing(self, state: State) -> list[str]:
-        """Give a sentence for each demand that was told of and is not met still."""
+        """Give a sentence for each demand that was told of and is not met still; for all if none is to be told."""
         workers = state.capacities()
-        found = [(needs, _ready(state, needs)) for needs in self._said]
+        found = [(needs, _ready(state, needs)) for needs in (self._since if self._after is None else self._said)]
         return sorted(_plight(needs, tasks, workers).sentence for needs, tasks in found if tasks)
 
 
@@ -77,23 +78,8 @@ def _plight(needs: Needs, tasks: list[TaskState], workers: Mapping[WorkerId, Cap
     names = ", ".join(repr(name) for name, _ in prefixes.most_common(_MOST_NAMES))
     names += ", ..." if len(prefixes) > _MOST_NAMES else ""
     who, what = ("a task waits", "it") if len(tasks) == 1 else (f"{len(tasks)} tasks wait", "them")
-    sentence = (
-        f"{who} for a worker that could run {what} ({names}): {needs.why_nobody(workers)}; {_what_there_is(workers)}"
-    )
+    sentence = f"{who} for a worker that could run {what} ({names}): {needs.why_nobody(workers)}"
+    if workers:
+        sentence += f"; {what_there_is(workers)}"
     clients = tuple(dict.fromkeys(ts.graph.client for ts in tasks))
     return Plight(sentence, clients, tuple(ts.id for ts in tasks))
-
-
-def _what_there_is(workers: Mapping[WorkerId, Capacity]) -> str:
-    """In a few words, what the workers together have that a task may demand."""
-    if not workers:
-        return "there are no workers"
-    capacities = workers.values()
-    executors = sorted({name for c in capacities for name, slots in c.executors.items() if slots})
-    parts = ["executors " + ", ".join(executors)] if executors else ["no executor that takes tasks now"]
-    names = sorted({name for c in capacities for name in c.resources})
-    most = [f"{name}={max(c.resources.get(name, 0.0) for c in capacities):g}" for name in names]
-    parts.append("of resources at most " + ", ".join(most) + " on a worker" if most else "no resources")
-    pools = sorted({c.pool for c in capacities if c.pool is not None})
-    parts.append("pools " + ", ".join(pools) if pools else "no pools")
-    return "the cluster has " + "; ".join(parts)

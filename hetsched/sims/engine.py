@@ -51,7 +51,15 @@ class Simulation:
         if mind is None:
             policy = scenario.policy
             chosen = find_policy(policy, scenario.seed) if isinstance(policy, str) else policy
-            mind = Scheduler(chosen, Options(True, scenario.allowed_losses, scenario.seed))
+            mind = Scheduler(
+                chosen,
+                Options(
+                    allowed_losses=scenario.allowed_losses,
+                    seed=scenario.seed,
+                    links=scenario.links,
+                    seconds_per_price=scenario.seconds_per_price,
+                ),
+            )
         self.mind = mind
         self.topology = Topology(scenario.network)
         world.server = self.server = SimulatedServer(world, mind)

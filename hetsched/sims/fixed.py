@@ -48,6 +48,7 @@ class FixedMind:
 
     def __init__(self, tasks: Sequence[FixedTask]) -> None:
         self.state = State()
+        self.due: float | None = None
         self.tasks = tasks
         self._specs: Sequence[TaskSpec] = ()
         self._left = [len({maker for maker, _ in task.inputs}) for task in tasks]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, assert_never
 
 from hetsched.core.commands import WorkerCommand
@@ -26,6 +27,7 @@ from hetsched.worker.instructions import (
 )
 from hetsched.worker.state import WorkerState
 from hetsched.worker.thresholds import MemoryState
+from hetsched.worker.transfers import Transfers
 
 from .batch import LEFT, Batch, Run
 from .memory import Memory
@@ -71,6 +73,7 @@ class Hands:
         """Whether nothing it says or is told arrives, for now."""
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
         """What has happened to a frozen worker, which has not noticed."""
+        self._measured = Transfers(name, partial(world.server.told, self))
         self._is_closed = False
         self._closing = [SlotsChanged(lane, count - _CLOSED) for lane, count in slots.items()]
         self._opening = [SlotsChanged(lane, count) for lane, count in slots.items()]
@@ -148,6 +151,10 @@ class Hands:
         if not self._asleep(self.receive, transfer):
             for task in transfer.came:
                 self._keep(task, transfer.values.get(task, 0))
+            if transfer.came and self.machine.pool is not None:
+                now = self.world.clock.now
+                self._measured.note(transfer.source, transfer.nbytes, now - transfer.sent)
+                self._measured.tell(now)
             self.feed(KeysFetched(transfer.source, transfer.came, transfer.missing))
 
     def freeze(self) -> None:

@@ -108,7 +108,7 @@ def _gap(busy: Sequence[tuple[float, float]], ready: float, lasts: float) -> flo
 
 
 def improve(problem: Problem, plan: Plan, tries: int = 3000, seed: int = 0) -> Plan:
-    """Search for a better plan: place a task on another node or at another place in the order, and keep what is no worse.
+    """Search for a better plan: put tasks on other nodes or at other places in the order, and keep what is no worse.
 
     The order is that of the starts, so a task may be moved to anywhere between those it reads and those that read it.
     """

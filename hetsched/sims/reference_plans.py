@@ -53,7 +53,7 @@ def read_problem(case: Mapping[str, Any], folder: Path) -> Problem:
 
 
 def _workflow(path: Path) -> tuple[dict[str, float], list[tuple[str, str, float]]]:
-    """The tasks of a WfFormat file with their seconds, and the MB of the files that each reads of each it depends on."""
+    """The tasks of a WfFormat file with their seconds, and the MB of the files that each reads of others."""
     workflow = json.loads(path.read_text(encoding="utf-8"))["workflow"]
     specification = workflow["specification"]
     sizes = {file["id"]: file["sizeInBytes"] / 1e6 for file in specification.get("files", [])}

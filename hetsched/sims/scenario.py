@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hetsched.core.links import Link, PoolPair
 from hetsched.core.placement import Policy
 
 from .faults.plan import Fault
@@ -18,6 +19,7 @@ __all__ = ["Scenario"]
 class Scenario:
     """What runs where. Equal scenarios give equal runs.
 
+    ``links`` is what the scheduler is told of the pools' links, and ``seconds_per_price`` what money is worth to it.
     ``policy`` is the name of one or an object that is made anew for each run; ``delay`` the seconds a message takes
     between the scheduler and a worker, and ``jitter`` by how much more one may take now and then. A worker that was not
     heard for ``silence`` seconds is lost, one that wants to leave may take ``leaving`` seconds; one that has failed is
@@ -40,3 +42,5 @@ class Scenario:
     leaving: float = 60.0
     restart: float = 1.0
     allowed_losses: int = 3
+    links: Mapping[PoolPair, Link] = field(default_factory=dict)
+    seconds_per_price: float = 0.0

@@ -18,15 +18,17 @@ from hetsched.core.events import (
     ReplicasAdded,
     TasksFailed,
     TasksFinished,
+    TimePassed,
     WorkerEvent,
     WorkerJoined,
     WorkerLost,
     WorkerRetiring,
 )
-from hetsched.core.recovery import only_on
+from hetsched.core.retiring import may_leave
 from hetsched.core.state import State
 
-from .noise import uniform
+from .clock import INSTANT
+from .post import Link, Post
 from .world import Worker, World
 
 __all__ = ["Mind", "SimulatedServer"]
@@ -37,28 +39,14 @@ class Mind(Protocol):
 
     state: State
 
+    @property
+    def due(self) -> float | None:
+        """When TimePassed has to be told, if at all."""
+        ...
+
     def handle(self, event: Event, now: float) -> list[Command]:
         """Take note of an event; return what is to be done."""
         ...
-
-
-class Link:
-    """A worker's connection: what is on its way, either way, arrives in order."""
-
-    __slots__ = ("delay", "extra", "held", "open", "to_server", "to_worker", "why", "worker")
-
-    def __init__(self, worker: Worker, delay: float) -> None:
-        self.worker = worker
-        self.delay = delay
-        self.extra = 0.0
-        """Seconds that messages take longer, for now."""
-        self.to_server = 0.0
-        """When the last message on its way there arrives."""
-        self.to_worker = 0.0
-        self.open = True
-        self.why = ""
-        self.held: list[tuple[Callable[..., None], Any]] = []
-        """What was said while it could not arrive, in order."""
 
 
 class SimulatedServer:
@@ -75,8 +63,9 @@ class SimulatedServer:
         self._leaving: dict[str, Link] = {}
         self._is_busy = False
         self._clock = world.clock
-        self._jitter = world.scenario.jitter
-        self._said = 0
+        self._post = Post(world.clock, world.scenario.jitter, world.scenario.seed)
+        self._alarm = float("inf")
+        """The next time at which the scheduler will be told that time has passed, if it still wants to be."""
         cost = world.scenario.server
         self._goes_near = world.scenario.network.replica == "nearest"
         self._cost = cost if cost.event or cost.task else None
@@ -90,7 +79,7 @@ class SimulatedServer:
         """A worker offers itself."""
         delay = worker.machine.delay
         link = self.links[worker.name] = Link(worker, self._world.scenario.delay if delay is None else delay)
-        self._send_up(link, self._joined, worker)
+        self._post.send_up(link, self._joined, worker)
 
     def _joined(self, worker: Worker, _: Any = None) -> None:
         self.inbox.append(WorkerJoined(worker.name, worker.capacity()))
@@ -99,44 +88,12 @@ class SimulatedServer:
         """A worker says something."""
         link = self.links.get(worker.name)
         if link is not None and link.worker is worker:
-            self._send_up(link, self._hear, event)
-
-    def _send_up(self, link: Link, call: Callable[..., None], what: Any) -> None:
-        link.to_server = arrives = max(self._clock.now + link.delay + self._late(link), link.to_server)
-        self._send(link, arrives, (call, what))
-
-    def _send_down(self, link: Link, what: Any) -> None:
-        link.to_worker = arrives = max(self._clock.now + link.delay + self._late(link), link.to_worker)
-        self._send(link, arrives, (link.worker.deliver, what))
-
-    def _late(self, link: Link) -> float:
-        """Seconds that a message takes longer than others."""
-        if not self._jitter:
-            return link.extra
-        self._said += 1
-        return link.extra + self._jitter * uniform(self._world.scenario.seed, self._said, 7) ** 3
-
-    def _send(self, link: Link, arrives: float, said: tuple[Callable[..., None], Any]) -> None:
-        if arrives > self._clock.now:
-            self._clock.at(arrives, self._arrive, link, said)
-        else:
-            self._arrive(link, said)
-
-    def _arrive(self, link: Link, said: tuple[Callable[..., None], Any]) -> None:
-        if link.open:
-            if link.worker.unreachable:
-                link.held.append(said)
-            else:
-                call, what = said
-                call(what)
+            self._post.send_up(link, self._hear, event)
 
     def reached_again(self, name: str) -> None:
         """A partition is over: what was said meanwhile arrives."""
-        link = self.links.get(name)
-        if link is not None:
-            held, link.held = link.held, []
-            for call, what in held:
-                call(what)
+        if name in self.links:
+            self._post.reached_again(self.links[name])
 
     def asked(self, event: ClientEvent) -> None:
         """A client says something."""
@@ -146,7 +103,7 @@ class SimulatedServer:
         """A worker has ended: what it had said before still arrives, then the end of its connection."""
         link = self.links.get(name)
         if link is not None:
-            self._send_up(link, self.lose, name)
+            self._post.send_up(link, self.lose, name)
             link.why = why
 
     def lose(self, name: str, why: str = "") -> None:
@@ -171,7 +128,7 @@ class SimulatedServer:
         """A worker wants to leave."""
         link = self.links.get(worker.name)
         if link is not None:
-            self._send_up(link, self._wants_to_leave, link)
+            self._post.send_up(link, self._wants_to_leave, link)
 
     def _wants_to_leave(self, link: Link) -> None:
         self._leaving[link.worker.name] = link
@@ -192,16 +149,28 @@ class SimulatedServer:
         """Let a worker go that wants to, once it has nothing left to do and others have what it holds."""
         state = self.mind.state
         ws = state.workers.get(link.worker.name)
-        if ws is None or any(ws.assigned.values()):
-            return
-        self._carry_out(self._handle(WorkerRetiring(link.worker.name)))
-        if all(w.copying is not None for w in state.workers.values()) or not only_on(state, ws):
+        if ws is not None and may_leave(state, ws):
             self.let_go(link, "it has left")
 
     # The scheduler
 
     def _hear(self, event: Event) -> None:
         self.inbox.append(event)
+
+    def _set_alarm(self) -> None:
+        due = self.mind.due
+        if due is not None and due < self._alarm:
+            self._alarm = due
+            self._clock.at(due, self._ring, due)
+
+    def _ring(self, time: float, _: Any) -> None:
+        if time == self._alarm:
+            self._alarm = float("inf")
+            due = self.mind.due
+            if due is not None and due <= self._clock.now + INSTANT:
+                self.inbox.append(TimePassed())
+            else:
+                self._set_alarm()
 
     def settle(self) -> bool:
         """Have the scheduler handle what has come; False while it is busy."""
@@ -233,6 +202,7 @@ class SimulatedServer:
     def _handle(self, event: Event) -> list[Command]:
         self.handled += 1
         commands = self.mind.handle(event, self._world.clock.now)
+        self._set_alarm()
         if self._world.is_checked:
             check(self.mind.state)
         if self.hook is not None:
@@ -252,7 +222,7 @@ class SimulatedServer:
                 case RunTasks() | CancelTasks() | FreeKeys() | FetchKeys():
                     link = self.links.get(command.worker)
                     if link is not None:
-                        self._send_down(link, self._seen_by_worker(command))
+                        self._post.send_down(link, self._seen_by_worker(command))
                 case KeysReady() | KeysFailed():
                     self._world.client.hear(command)
                 case _:

@@ -71,6 +71,8 @@ class Engine:
         self.worker = worker
         self.pool = pool
         self.store: MutableMapping[TaskId, Any] = {} if store is None else store
+        # A store that can lets many results go in one step.
+        self._drop: Callable[[Sequence[TaskId]], list[Any]] = getattr(self.store, "drop", self._pop_each)
         self._fetch = fetch
         self._note = note
         self._lock = threading.Lock()
@@ -213,7 +215,7 @@ class Engine:
                 case Tell(message):
                     self._send(message)
                 case Drop(tasks):
-                    garbage.extend(self.store.pop(task, None) for task in tasks)
+                    garbage += self._drop(tasks)
                 case Stop(tasks):
                     self._stopped.update(tasks)
                     self._kill_children()
@@ -232,6 +234,9 @@ class Engine:
                 case _:
                     assert_never(instruction)
         return kept
+
+    def _pop_each(self, tasks: Sequence[TaskId]) -> list[Any]:
+        return [self.store.pop(task, None) for task in tasks]
 
     def _kill_children(self) -> None:
         """A task in a process of its own can be stopped at once."""

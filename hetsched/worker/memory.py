@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from pathlib import Path
 
 import psutil
 
-__all__ = ["machine_memory", "memory_limit", "parse_bytes"]
+from hetsched.core.quantities import read_bytes
 
-_STEPS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
-_SIZE = re.compile(r"\s*([0-9.]+(?:e[+-]?[0-9]+)?)\s*([kmgtp]?)(i?)(b?)\s*", re.IGNORECASE)
+__all__ = ["machine_memory", "memory_limit"]
 
 
 def memory_limit(value: str | float | None, nworkers: int = 1, machine: int | None = None) -> int:
@@ -31,7 +29,7 @@ def memory_limit(value: str | float | None, nworkers: int = 1, machine: int | No
             raise ValueError(f"memory limit {value!r}: a part of the machine's memory is between 0% and 100%")
         return math.ceil(total * percent / 100)
     if text[-1:].isalpha():
-        return min(parse_bytes(text), total)
+        return min(read_bytes(text), total)
     number = _number(text, value)
     return min(math.ceil(number * total if number <= 1 else number), total)
 
@@ -46,20 +44,6 @@ def _number(text: str, value: object) -> float:
             f'memory limit {value!r}: write "auto", a size as "4GB", a part as "50%" or 0.5, or 0 for none'
         )
     return number
-
-
-def parse_bytes(text: str) -> int:
-    """Read a size: ``"4GB"`` is 4 * 1000**3, ``"4GiB"`` is 4 * 1024**3, ``"4"`` and ``"4B"`` are bytes.
-
-    Raises ValueError if it is not one.
-    """
-    match = _SIZE.fullmatch(text)
-    try:
-        if match is None or (match[3] and not match[2]):
-            raise ValueError
-        return int(float(match[1]) * (1024 if match[3] else 1000) ** _STEPS[match[2].lower()])
-    except (ValueError, OverflowError):
-        raise ValueError(f'{text!r} is not a size: write it as "500MB", "4GB" or "4GiB"') from None
 
 
 def machine_memory(root: str | Path = "/") -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter
 from typing import Any
 
 import trio
@@ -12,13 +13,15 @@ import trio
 from hetsched.comm.channel import Channel, accept_channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import ResultsAsked, ResultsSent
+from hetsched.comm.packets import MOST_EMPTY
 from hetsched.comm.remote_errors import dump_error
-from hetsched.comm.serialize import deserialize, serialize
+from hetsched.comm.serialize import deserialize, is_value
 from hetsched.comm.transports import Listener, Stream
 from hetsched.comm.wire import encode, from_holder, from_reader
 from hetsched.core.types import TaskId
 from hetsched.errors import ConnectionLost, HetschedError, OversizeError
 
+from .packing import Packing
 from .store import Store
 
 __all__ = ["ANSWER_BYTES", "Holder", "Peers", "Secrets", "take_results"]
@@ -28,7 +31,9 @@ log = logging.getLogger("hetsched.worker")
 ANSWER_BYTES = 64 * 2**20
 """An answer is sent in pieces of about so many bytes, each with one result at least."""
 
-_IN_THREAD = 1 << 20  # bytes of a result from which (de)serialising is left to a thread
+_TOGETHER = 4000  # values in one message
+
+_IN_THREAD = 1 << 18  # bytes of a pickle from which it is loaded in a thread
 
 _UNFIT = (Exception, SystemExit)
 """What an object's own code may raise when it is pickled or loaded, without an end to the process."""
@@ -61,6 +66,7 @@ class Holder:
         self._store = store
         self._hello = hello
         self._token = token
+        self._packing = Packing()
 
     async def serve(self, listener: Listener, nursery: trio.Nursery) -> None:
         """Accept readers for ever; each has a task of its own in ``nursery``."""
@@ -94,27 +100,47 @@ class Holder:
         missing: list[TaskId] = []
         unfit: list[tuple[TaskId, bytes]] = []
         nbytes = 0
-        for task in asked.tasks:
+        for task in await self._send_values(channel, asked.tasks):
             try:
                 value = await self._look(task)
             except Exception:  # it is not here, or came and could not be loaded: others may still have it
                 missing.append(task)
                 continue
             try:
-                header, buffers = await _dump(value, channel)
+                header, buffers = await self._packing.pack(value, channel.terms.pickle, channel.terms.send_devices)
                 size = _size_for(channel, buffers)
             except _UNFIT as error:
                 unfit.append((task, dump_error(error, channel.terms.pickle)))
                 continue
             finally:
                 del value
-            if results and nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit):
+            full = nbytes + size > min(ANSWER_BYTES, channel.terms.send_limit)
+            if results and (full or len(frames) + len(buffers) > MOST_EMPTY):
                 await channel.send([encode(ResultsSent("", results, (), (), False))], frames)
                 results, frames, nbytes = [], [], 0
             results.append((task, header, len(buffers)))
             frames.extend(buffers)
             nbytes += size
         await channel.send([encode(ResultsSent("", results, missing, unfit, True))], frames)
+
+    async def _send_values(self, channel: Channel, asked: Sequence[TaskId]) -> list[TaskId]:
+        """Send those that a message can hold as they are, many at once; return the others."""
+        peek = self._store.peek
+        others: list[TaskId] = []
+        plain: list[TaskId] = []
+        values: list[Any] = []
+        for task in asked:
+            value = peek(task, self)
+            if is_value(value):
+                plain.append(task)
+                values.append(value)
+            else:
+                others.append(task)
+            del value
+        for first in range(0, len(plain), _TOGETHER):
+            some = slice(first, first + _TOGETHER)
+            await channel.send([encode(ResultsSent("", (), (), (), False, plain[some], values[some]))])
+        return others
 
     async def _look(self, task: TaskId) -> Any:
         """Get a result, in a thread where it has to be read from disk. Raises KeyError."""
@@ -129,21 +155,6 @@ def _size_for(channel: Channel, buffers: Sequence[Any]) -> int:
     if size > channel.terms.send_limit:
         raise OversizeError(f"a result of {size} bytes; {channel.peername} takes {channel.terms.send_limit} at once")
     return size
-
-
-async def _dump(value: Any, channel: Channel) -> tuple[Any, list[Any]]:
-    terms = channel.terms
-    if type(value).__module__ != "numpy" and _is_large(value):
-        return await trio.to_thread.run_sync(serialize, value, terms.pickle, terms.send_devices)
-    return serialize(value, terms.pickle, terms.send_devices)
-
-
-def _is_large(value: Any) -> bool:
-    try:
-        nbytes = value.nbytes
-        return isinstance(nbytes, int) and nbytes > _IN_THREAD
-    except Exception:  # the object's own code, or it does not say
-        return False
 
 
 async def take_results(
@@ -163,6 +174,8 @@ async def take_results(
         left = iter(frames)
         for message in messages:
             sent = from_holder.decode(message, channel.peername)
+            for task, value in zip(sent.plain, sent.values, strict=False):
+                keep(task, value)
             missing.extend(sent.missing)
             unfit.extend(sent.unfit)
             for task, header, count in sent.results:
@@ -183,11 +196,19 @@ async def _load(header: Any, frames: Sequence[Any]) -> Any:
 
 
 class Peers:
-    """Connections to other workers, one each, kept while they are used now and then."""
+    """Connections to other workers, one each, kept while they are used now and then.
 
-    def __init__(self, hello: Hello, secrets: Secrets) -> None:
+    ``measured`` is told of each answer the peer's name, its bytes on the wire, and the seconds since it was asked for.
+    """
+
+    def __init__(
+        self, hello: Hello, secrets: Secrets, measured: Callable[[str, int, float], None] | None = None
+    ) -> None:
         self._hello = hello
         self._secrets = secrets
+        self._measured = measured
+        self.fetched = 0
+        """Bytes that came from peers, as they were on the wire."""
         self._idle: dict[str, Channel] = {}
 
     async def fetch(
@@ -207,7 +228,12 @@ class Peers:
                 channel = await open_channel(
                     address, self._hello, self._secrets.token, self._secrets.tls_for(address)
                 )
+            started, before = perf_counter(), channel.bytes_in
             found = await take_results(channel, tasks, note)
+            nbytes = channel.bytes_in - before
+            self.fetched += nbytes
+            if self._measured is not None:
+                self._measured(channel.peer.name, nbytes, perf_counter() - started)
         except (HetschedError, OSError, ValueError) as error:  # ValueError: it has no address that fits this worker
             if channel is not None:
                 await channel.aclose()

@@ -6,7 +6,7 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import trio
 from hetsched.comm.channel import Channel, open_channel
 from hetsched.comm.handshake import Hello
 from hetsched.comm.messages import (
+    BeatHeard,
     Closed,
     HeartBeat,
     Orders,
@@ -27,6 +28,7 @@ from hetsched.comm.messages import (
     WorkerWelcomed,
 )
 from hetsched.comm.remote_errors import dump_error, load_error
+from hetsched.comm.silence import wait_for_silence
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
@@ -34,6 +36,7 @@ from hetsched.core.events import CapacityChanged, TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 
+from .device_memory import DeviceLimit
 from .engine import Engine
 from .instructions import KeysFetched
 from .peers import Holder, Peers, Secrets
@@ -42,6 +45,7 @@ from .shipped import Shelf
 from .sizes import Measure
 from .store import Store
 from .thresholds import MemoryState, Thresholds, assess, excess
+from .transfers import Transfers
 
 __all__ = ["Offer", "OutOfMemory", "WorkerProcess"]
 
@@ -72,6 +76,10 @@ class Offer(NamedTuple):
     devices: int = 0
     thresholds: Thresholds = Thresholds()
     beat: float = BEAT_SECONDS
+    device_memory_limit: str | float | None = None
+    """Of results on devices, see :class:`DeviceLimit`."""
+    scheduler_silence: float | None = None
+    """A scheduler that was not heard for so long (seconds) is taken for lost; None: never."""
 
 
 class OutOfMemory(Exception):
@@ -95,10 +103,13 @@ class _Results(Store):
         name = type(error).__qualname__
         raise RemoteError(f"{name}: {error}", type_name=name, message=str(error), remote_traceback="") from error
 
-    def pop(self, key: TaskId, *default: Any) -> Any:
-        """Take a result out."""
-        self.unfit.pop(key, None)
-        return super().pop(key, *default)
+    def drop(self, keys: Iterable[TaskId]) -> list[Any]:
+        """Let results go."""
+        if self.unfit:
+            keys = list(keys)
+            for key in keys:
+                self.unfit.pop(key, None)
+        return super().drop(keys)
 
 
 class WorkerProcess:
@@ -113,8 +124,12 @@ class WorkerProcess:
         self._measure = Measure(sizeof) if sizeof is not None else Measure()
         limit, target = offer.memory_limit, offer.thresholds.target
         most = int(limit * target) if limit and target is not None else None
-        self._store = _Results(most, offer.local_directory, say=log.warning)
-        self._peers = Peers(hello, secrets)
+        self._device_limit = DeviceLimit(offer.device_memory_limit, offer.devices)
+        device_most = self._device_limit.target
+        self._store = _Results(most, offer.local_directory, device_target=device_most, say=log.warning)
+        self._transfers = Transfers(offer.name, self._say)
+        # Only between pools are links told apart.
+        self._peers = Peers(hello, secrets, None if offer.capacity.pool is None else self._transfers.note)
         self._fetching = trio.CapacityLimiter(MOST_FETCHES)
         self._asked: dict[str, trio.CancelScope] = {}
         """What ends the waiting for a peer that was asked for results."""
@@ -155,6 +170,8 @@ class WorkerProcess:
                 nursery.start_soon(holder.serve, listener, nursery)
                 nursery.start_soon(self._write, channel)
                 nursery.start_soon(self._beat)
+                if self.offer.scheduler_silence:
+                    nursery.start_soon(self._watch, channel, self.offer.scheduler_silence)
                 await self._read(channel, partial(started, listener.address) if started is not None else None)
                 nursery.cancel_scope.cancel()
         except* (ConnectionLost, OSError, ProtocolError) as group:
@@ -196,6 +213,8 @@ class WorkerProcess:
                             raise Rejected(why)
                         self._why = why
                         return
+                    case BeatHeard():
+                        pass
                     case _:
                         self._obey(message, left)
             self._after()
@@ -261,6 +280,11 @@ class WorkerProcess:
         while True:
             await trio.sleep(self.offer.beat)
             self._say(HeartBeat(self.offer.name, self._facts()))
+            self._transfers.tell(perf_counter())
+
+    async def _watch(self, channel: Channel, limit: float) -> None:
+        await wait_for_silence(channel, limit, lambda: self._say(HeartBeat(self.offer.name, {}, asks=True)))
+        raise ConnectionLost(f"nothing was heard of the scheduler for {limit:g} s (comm.scheduler-silence)")
 
     def _facts(self) -> Mapping[str, Any]:
         """Look at the memory, do something about it, and say how things are."""
@@ -282,7 +306,8 @@ class WorkerProcess:
                 paused = self._capacity._replace(executors=none) if state == "paused" else self._capacity
                 if self._leaving is None:
                     self._say(CapacityChanged(self.offer.name, paused))
-        return {"rss": rss, "state": self._memory, **stats._asdict(), "time": perf_counter()}
+        fetched = self._peers.fetched
+        return {"rss": rss, "state": self._memory, **stats._asdict(), "fetched": fetched, "time": perf_counter()}
 
     async def _make_room(self, target: int) -> None:
         try:
@@ -293,8 +318,22 @@ class WorkerProcess:
     # Results
 
     def _note(self, outcomes: Sequence[Any]) -> None:
-        if self._store.target is not None:
-            self._store.note_many((task, nbytes, cuda) for task, _, _, _, nbytes, cuda in outcomes)
+        self._note_sizes((task, nbytes, cuda) for task, _, _, _, nbytes, cuda in outcomes)
+
+    def _note_sizes(self, sizes: Iterable[tuple[TaskId, int, int]]) -> None:
+        """Have those results counted that a limit holds for; what is beyond it leaves, in the caller's thread."""
+        store, limit = self._store, self._device_limit
+        if limit.waits:
+            sizes = list(sizes)
+            if any(cuda for _, _, cuda in sizes):
+                limit.learn()
+                store.device_target = limit.target
+        if store.target is not None:
+            store.note_many(sizes)
+        elif store.device_target is not None:
+            on_device = [size for size in sizes if size[2]]
+            if on_device:
+                store.note_many(on_device)
 
     def _fetch(self, peer: str, tasks: Sequence[TaskId]) -> None:
         """Called under the engine's lock, in any thread."""
@@ -326,10 +365,11 @@ class WorkerProcess:
             async with self._fetching:
                 missing, unfit = await self._peers.fetch(peer, tasks, keep)
         del self._asked[peer]
+        self._transfers.tell(perf_counter())
         if scope.cancelled_caught:
             missing = [task for task in tasks if task not in came]
-        if self._store.target is not None and sizes:
-            await trio.to_thread.run_sync(self._store.note_many, sizes)
+        if sizes and (self._store.target is not None or any(cuda for _, _, cuda in sizes)):
+            await trio.to_thread.run_sync(self._note_sizes, sizes)
         for task, error in unfit:
             # Its readers fail with this error: they could do nothing with what cannot be loaded, here or anywhere.
             self._store.unfit[task] = load_error(error) if isinstance(error, bytes) else error

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hetsched.comm.columns import annotations_at, call_at
 from hetsched.comm.functions import load_function
 from hetsched.comm.messages import OrderRow, Orders, PayloadsDropped
 from hetsched.core.commands import RunTask, RunTasks
@@ -19,30 +20,32 @@ __all__ = ["Shelf", "Shipped"]
 class _Parcel:
     """A payload as it arrived, unpickled at most once."""
 
-    __slots__ = ("_code", "_frames", "_loaded", "_lock")
+    __slots__ = ("_code", "_frames", "_functions", "_loaded", "_lock")
 
     def __init__(self, frames: Sequence[Any], code: Sequence[tuple[bytes, Any]]) -> None:
         self._frames: Sequence[Any] = frames
         self._code = code
+        self._functions: list[Any] = [None] * len(code)
         self._lock = threading.Lock()
-        self._loaded: list[Any] | None = None
+        self._loaded: Any = None
 
     def task(self, place: int) -> tuple[Any, tuple[Any, ...], dict[str, Any] | None]:
         """The function and arguments of one of its tasks; raises whatever loading them raises."""
-        which, args, kwargs, *inside = self._entry(place)
-        func = inside[0] if which < 0 else load_function(*self._code[which])
+        which, args, kwargs, own = call_at(self._columns(), place)
+        func = own if which < 0 else self._functions[which]
+        if func is None:
+            func = self._functions[which] = load_function(*self._code[which])
         return func, EACH if args is None else args, kwargs
 
     def annotations(self, place: int) -> dict[str, Any] | None:
         """The annotations of one of its tasks."""
-        entry = self._entry(place)
-        return entry[4] if len(entry) > 4 else None
+        return annotations_at(self._columns(), place)
 
-    def _entry(self, place: int) -> Any:
+    def _columns(self) -> Any:
         loaded = self._loaded
-        return (self._load() if loaded is None else loaded)[place]
+        return self._load() if loaded is None else loaded
 
-    def _load(self) -> list[Any]:
+    def _load(self) -> Any:
         # Not in one piece with the look before: compiled code holds on to what it has seen of an attribute.
         with self._lock:
             loaded = self._loaded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import pickle
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, TypeAlias
@@ -79,10 +79,12 @@ class Spiller:
         self._rest_until = 0.0
         self._closed = False
 
-    def count(self, key: TaskId, nbytes: int, cuda_nbytes: int) -> None:
-        """Count a result, if it is in memory (with the lock held)."""
-        if key in self.fast:
-            self.usage.count(key, max(nbytes - cuda_nbytes, 0), cuda_nbytes, key not in self._unloadable)
+    def count_many(self, sizes: Iterable[tuple[TaskId, int, int]]) -> None:
+        """Count those results, given as ``(task, nbytes, cuda_nbytes)``, that are in memory (with the lock held)."""
+        fast, unloadable, count = self.fast, self._unloadable, self.usage.count
+        for key, nbytes, cuda in sizes:
+            if key in fast:
+                count(key, nbytes - cuda if nbytes > cuda else 0, cuda, key not in unloadable)
 
     def forget(self, key: TaskId) -> Path | None:
         """Count a result no more, and drop it if it is away (with the lock held); give the file to :meth:`remove`."""
@@ -207,7 +209,7 @@ class Spiller:
         self.fast[key] = value
         self.read += away.path is not None
         path = self.forget(key)
-        self.count(key, sum(away.size), away.size[1])
+        self.count_many([(key, sum(away.size), away.size[1])])
         return path
 
     def _pack(self, key: TaskId, value: Any) -> tuple[Any, Sequence[Any]] | None:

@@ -8,6 +8,7 @@ from typing import Any, Final, assert_never
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
 from hetsched.core.needs import DEEPER
+from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
 from .batching import fullest, items_of, pick
@@ -44,7 +45,7 @@ class WorkerState:
         self.batches: dict[int, Batch] = {}
         self.total = dict(resources)
         self.available: dict[str, float] = dict(resources)
-        self.kinds: dict[str, Kind] = {}
+        self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
         self._next_batch = 0
 

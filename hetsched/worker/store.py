@@ -115,6 +115,22 @@ class Store(MutableMapping[TaskId, Any]):
             self._spiller.remove(gone)
         return value
 
+    def drop(self, keys: Iterable[TaskId]) -> list[Any]:
+        """Let results go, unread; return what was in memory, for the caller to let go of with no lock held."""
+        values: list[Any] = []
+        files: list[Path] = []
+        fast, away, sizes = self._fast, self._away, self._usage.sizes
+        with self._lock:
+            for key in keys:
+                values.append(fast.pop(key, None))
+                if key in sizes or key in away:
+                    path = self._spiller.forget(key)
+                    if path is not None:
+                        files.append(path)
+        for path in files:
+            self._spiller.remove(path)
+        return values
+
     def __contains__(self, key: object) -> bool:
         """Tell whether a result is here, in memory or away."""
         if key in self._fast or key in self._away:
@@ -132,6 +148,10 @@ class Store(MutableMapping[TaskId, Any]):
         with self._lock:
             return len(self._fast) + len(self._away)
 
+    def peek(self, key: TaskId, default: Any = None) -> Any:
+        """Give a result that can be had without reading a file, else the default; this is no use of it."""
+        return self._fast.get(key, default)
+
     def in_memory(self, key: TaskId) -> bool:
         """Tell whether a result can be had without reading a file."""
         return key in self._fast
@@ -146,8 +166,7 @@ class Store(MutableMapping[TaskId, Any]):
         Writes to disk what is too much then, in the caller's thread: call it with no lock held.
         """
         with self._lock:
-            for key, nbytes, cuda in sizes:
-                self._spiller.count(key, nbytes, cuda)
+            self._spiller.count_many(sizes)
             self._recording = (self.target is not None and self._usage.host_nbytes > self.target // 2) or (
                 self.device_target is not None and self._usage.cuda_nbytes > self.device_target // 2
             )

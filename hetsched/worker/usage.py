@@ -33,7 +33,8 @@ class Usage:
 
     def count(self, key: TaskId, host: int, cuda: int, movable: bool = True) -> None:
         """Count a result, as the one used last; what was counted of it before counts no more."""
-        self.forget(key)
+        if key in self.sizes:
+            self.forget(key)
         self.sizes[key] = host, cuda
         self.host_nbytes += host
         self.cuda_nbytes += cuda
@@ -48,9 +49,10 @@ class Usage:
         if size is not None:
             self.host_nbytes -= size[0]
             self.cuda_nbytes -= size[1]
-            self._host.pop(key, None)
-            self._device.pop(key, None)
-            self._leaving.pop(key, None)
+            if size[1] or size[0] >= SMALL:  # else it is in none of these
+                self._host.pop(key, None)
+                self._device.pop(key, None)
+                self._leaving.pop(key, None)
 
     def take_host(self, goal: int, keep: TaskId | None = None) -> TaskId | None:
         """Pick a result that should leave host memory, where more than ``goal`` bytes will be left of it.

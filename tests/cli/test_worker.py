@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 
@@ -39,12 +40,38 @@ def test_it_waits_for_the_scheduler_file(tmp_path):
     with (
         running(*WORKER, "--scheduler-file", file, "--no-nanny", "--name", "early") as worker,
         running(*SCHEDULER, "--port", "0", "--scheduler-file", file) as scheduler,
+        Client(scheduler_file=file, timeout=20) as client,  # it waits too
     ):
         address = ready_address(scheduler)
         assert f"serves the scheduler at {address}" in until(worker, "early at")
+        assert client.address == address
+        assert client.submit(int, 3).result() == 3
+    with pytest.raises(FileNotFoundError, match=r"the scheduler file .*none is not there"):
+        Client(scheduler_file=tmp_path / "none", timeout=0.1)
+    with pytest.raises(ValueError, match="give an address or cluster, 'tcp://x:1', or scheduler_file, not both"):
+        Client("tcp://x:1", scheduler_file=file)
     code, said = finish(*WORKER, "--scheduler-file", str(tmp_path / "none"), "--death-timeout", "50ms")
     assert code == 1
     assert f"no scheduler could be served for 0.05 s: the scheduler file {tmp_path / 'none'} is not there\n" in said
+
+
+def test_it_listens_at_the_port_that_was_chosen(scheduler):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with running(*WORKER, scheduler.address, "--no-nanny", "--name", "w", "--port", str(port)) as worker:
+        assert f"w at tcp://127.0.0.1:{port} serves" in until(worker, "serves the scheduler")
+    code, said = finish(*WORKER, scheduler.address, "--nworkers", "2", "--port", str(port))
+    assert code == 2
+    assert f"cannot all listen at --port {port}" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("program", [WORKER, SCHEDULER])
+def test_both_tell_their_version(program):
+    code, said = finish(*program, "--version")
+    assert code == 0
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert re.fullmatch(rf"hetsched (\d+\.\d+\.\d+\S*|\(from its sources\)), Python {re.escape(python)}\n", said)
 
 
 def test_what_is_no_scheduler_file_is_said(tmp_path):

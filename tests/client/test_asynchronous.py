@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import dask
 import dask.array as da
 import pytest
@@ -9,7 +11,7 @@ import trio
 from small_cluster import small_cluster
 
 import hetsched
-from hetsched.errors import ConnectionLost, Rejected
+from hetsched.errors import ConnectionLost, HetschedError, Rejected
 
 
 def add(*numbers):
@@ -109,3 +111,19 @@ async def test_a_token_is_needed_and_given(tmp_path):
             async with hetsched.AsyncClient(cluster) as client:
                 assert await client.submit(add, 2) == 2
                 assert (await client.scheduler_info())["clients"].popitem()[1]["terms"]["pickle"] == 4
+
+
+async def test_a_scheduler_file_and_copies(tmp_path):
+    async with small_cluster("a", "b") as cluster:
+        file = tmp_path / "scheduler.json"
+        file.write_text(json.dumps({"address": cluster.address}))
+        async with hetsched.AsyncClient(scheduler_file=str(file)) as client:
+            future = client.scatter([1, 2], broadcast=True)[0]
+            await client.wait([future])
+            while len((await client.who_has(future))[future.key]) < 2:
+                pass
+            assert await client.gather(future) == 1
+        file.write_text("[]")
+        with pytest.raises(HetschedError, match="is no scheduler file"):
+            async with hetsched.AsyncClient(scheduler_file=file):
+                pass

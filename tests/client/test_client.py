@@ -21,6 +21,7 @@ import pytest
 from threaded_cluster import threaded_cluster
 
 import hetsched
+from hetsched.client.broadcasting import _is_meant, _lacking
 from hetsched.errors import AnnotationError, ConnectionLost, MissingKeyError, RemoteError, TaskCancelled
 
 
@@ -147,6 +148,47 @@ def test_what_a_lambda_needs_comes_along(client):
     offset = 5
     assert client.submit(lambda n: n + offset, client.submit(lambda: 1)).result() == 6
     assert client.gather(client.map(lambda a, b: a * b, range(4), range(4))) == [0, 1, 4, 9]
+
+
+@pytest.mark.parametrize(("given", "holders"), [(True, 2), (2, 2), (5, 2), (1, 1), (False, 1)])
+def test_scatter_to_several_workers(client, given, holders):
+    data = client.scatter({"array": np.arange(1000), "text": "t"}, broadcast=given)
+    hetsched.wait(list(data.values()))
+    while any(len(who) < holders for who in client.who_has(data).values()):
+        pass
+    assert all(len(who) == holders for who in client.who_has(data).values())
+    assert client.gather(data)["text"] == "t"
+
+
+def test_what_scatter_cannot_do_is_said(client):
+    for bad in (0, -1, "all", 1.5, None):
+        with pytest.raises(ValueError, match="broadcast is True for a copy on each worker, or how many"):
+            client.scatter([1], broadcast=bad)
+    assert client.scatter([], broadcast=True) == []
+
+
+def test_copies_are_dealt_out_among_workers_that_are_meant():
+    names = ["a", "b", "c"]
+    assert [list(_lacking(names, ["b"], 2, n)) for n in range(3)] == [["a"], ["c"], ["c"]]
+    assert list(_lacking(names, ["c"], None, 1)) == ["b", "a"]
+    assert list(_lacking([], ["c"], None, 1)) == []
+    about = {"executors": {"cpu": 1}, "pool": "A"}
+    for note, meant in (({}, True), ({"pool": "A"}, True), ({"pool": ("B",)}, False), ({"workers": ("b",)}, False)):
+        assert _is_meant("a", about, note) is meant
+
+
+def test_futures_of_collections(client):
+    x = da.ones(6, chunks=2)
+    y, z = client.persist([x + 1, x * 2])
+    futures = hetsched.futures_of([y, {"z": z}, y])
+    assert len(futures) == 6
+    hetsched.wait(futures)
+    assert [float(future.result().sum()) for future in futures] == [4.0] * 6
+    one = client.submit(int, 1)
+    assert hetsched.futures_of((one, [one], 3, x)) == [one]
+    assert len(hetsched.futures_of(y + 1)) == 3
+    bag = client.persist(db.from_sequence(range(4), npartitions=2))
+    assert [future.result() for future in hetsched.futures_of(bag)] == [[0, 1], [2, 3]]
 
 
 def test_map_gather_scatter(client):

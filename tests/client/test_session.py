@@ -28,7 +28,9 @@ async def test_a_graph_goes_out_its_result_is_fetched_and_let_go():
         future = client.submit(operator.add, 1, 2, key="sum", priority=3)
         part = await scheduler.hear()
         assert (part.graph, part.total, part.first, part.keys, part.wanted) == (1, 1, 0, ("sum",), (0,))
-        assert part.notes == ({"priority": 3},)
+        (note,) = part.notes
+        assert __file__ in note.pop("provenance")
+        assert note == {"priority": 3}
         await scheduler.say(ready(1, 0, task=11))
         assert await future == "eleven"
         assert await future.result() == "eleven"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import operator
+import threading
 from functools import partial
 from itertools import pairwise
 
@@ -21,6 +22,7 @@ from hetsched.comm.pickling import PYTHON
 from hetsched.comm.wire import encode, from_client, to_worker
 from hetsched.core.commands import RunTask
 from hetsched.core.types import EACH, Ref, TaskSpec
+from hetsched.errors import AnnotationError
 from hetsched.worker.plan import OnList, Plan
 from hetsched.worker.shipped import Shelf
 
@@ -185,11 +187,35 @@ def test_keys_are_said_as_well_as_they_can_be():
     assert list(message.keys) == [("x", 3), *said]
 
 
-def test_annotations_of_plugins_that_cannot_be_sent_are_left_out():
-    note = {"retries": 2, "mine": Color.RED, "yours": (1, "a")}
-    ((message, _),) = ship([TaskSpec(n, chosen, (1,), None, (), note) for n in range(3)])
+def test_annotations_that_the_wire_cannot_say_are_the_tasks_alone():
+    note = {"retries": 2, "mine": Color.RED, "yours": (1, "a"), "\udcff": 1, "big": 2**64}
+    tasks = [TaskSpec(n, chosen, (1,), None, (), note) for n in range(3)]
+    parts = ship(tasks)
+    ((message, _),) = parts
     assert message.notes == ({"retries": 2, "yours": (1, "a")},)
-    assert message.noted == (1, 1, 1)
+    assert message.noted == (1,)
+    depot, supplies, shelf = Depot(), Supplies(), Shelf()
+    specs = depot.take(message, iter(parts[0][1])).tasks
+    sent, frames = supplies.orders("w", [RunTask(0, 0, specs[0], "", "cpu", ())], {})
+    (order,) = shelf.unpack(over_the_wire(sent, to_worker), iter(frames)).tasks
+    assert order.spec.loaded().annotations == note
+
+
+def test_an_annotation_by_value_keeps_its_task_on_this_python():
+    ((message, _),) = ship([TaskSpec("a", chosen, (1,), None, (), {"mine": lambda: 1}), TaskSpec("b", chosen, (1,))])
+    assert (message.notes, message.noted) == (({"python": HERE},), (1, 0))
+
+
+@pytest.mark.parametrize(
+    ("note", "said"),
+    [
+        ({"fine": 1, "mine": threading.Lock()}, r"the annotation 'mine' of the task \('a', 1\) cannot be sent to"),
+        ({"workers": ("\udcff",)}, r"the annotation 'workers' of the task \('a', 1\) cannot be sent: \('\\udcff',\)"),
+    ],
+)
+def test_an_annotation_that_cannot_be_sent_at_all_is_named(note, said):
+    with pytest.raises(AnnotationError, match=said):
+        ship([TaskSpec(("a", 1), chosen, (1,), None, (), note)])
 
 
 def test_an_error_names_the_task():

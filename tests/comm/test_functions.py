@@ -16,6 +16,7 @@ import pytest
 from peers import PEERS, ask
 
 from hetsched.comm import functions as room
+from hetsched.comm.digests import digest_of
 from hetsched.comm.functions import Function, dump_function, load_function
 from hetsched.errors import ProtocolError, TaskError
 
@@ -29,7 +30,7 @@ def caches(monkeypatch):
 
 def test_a_function_that_can_be_imported():
     function = dump_function(operator.add, 4)
-    assert function == Function(room._digest(function.data), b"\0\0" + pickle.dumps(operator.add, 4), False)
+    assert function == Function(digest_of(function.data), b"\0\0" + pickle.dumps(operator.add, 4), False)
     assert load_function(function.digest, function.data) is operator.add
     assert dump_function(operator.add, 4) is function
     assert dump_function(operator.add, 5) != function
@@ -75,7 +76,7 @@ def test_code_of_another_version_is_refused():
     with pytest.raises(
         TaskError, match=rf"code of Python 3\.{sys.version_info[1] + 1} came by value, and this is Python 3"
     ):
-        load_function(room._digest(data), data)
+        load_function(digest_of(data), data)
 
 
 def test_the_digest_is_the_datas():

@@ -75,7 +75,7 @@ def test_headers_and_their_messages(part):
     messages.append(
         ("GraphPart", 1, 2, 0, ["a", ["b", 1]], [[], [0]], [1], [{"pool": "p"}], [0, 1], [b"d"], [[2, 1, [0]]], 0, [])
     )
-    messages.append(("ResultsSent", [[1, ["value", 3], 0]], [2], [[3, b"error"]], True))
+    messages.append(("ResultsSent", [[1, ["value", 3], 0]], [2], [[3, b"error"]], True, [4, 5], [6, "a"]))
     seeds = [encode_header(messages, [FrameSize(3, 3), FrameSize(2, 10)]), encode_header(messages[:1], [])]
     decoders = (from_client, to_client, from_worker, to_worker, from_reader, from_holder)
     known = 0

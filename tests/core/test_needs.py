@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from hetsched.core.annotations import validate
-from hetsched.core.needs import Needs, rank_of
+from hetsched.core.needs import ALL, Needs, rank_of
 from hetsched.core.types import Capacity
 
 
@@ -17,7 +17,7 @@ def needs(lanes=None, **annotations):
 
 def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
     n = needs()
-    assert n.key() == ("cpu", None, None, False, (), 0, 0, None)
+    assert n.key() == ("cpu", None, None, False, (), 0, 0, None, 0)
     assert n.met_by("a", Capacity({"cpu": 1}))
     assert not n.met_by("a", Capacity({"cpu": 0}))
     assert not n.met_by("a", Capacity({"io": 4}))
@@ -26,15 +26,17 @@ def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
 @pytest.mark.parametrize(
     ("annotations", "key"),
     [
-        ({"executor": "io", "retries": 2}, ("io", None, None, False, (), 0, 2, None)),
-        ({"pool": "p", "priority": 1.5}, ("cpu", ("p",), None, False, (), 1.5, 0, None)),
-        ({"pool": None}, ("cpu", None, None, False, (), 0, 0, None)),
-        ({"pool": ["p", "q"], "workers": "w"}, ("cpu", ("p", "q"), ("w",), False, (), 0, 0, None)),
-        ({"workers": ["w", "v"], "allow_other_workers": True}, ("cpu", None, ("w", "v"), True, (), 0, 0, None)),
-        ({"resources": {"b": 2, "a": 1}}, ("cpu", None, None, False, (("a", 1.0), ("b", 2.0)), 0, 0, None)),
-        ({"gpu": True}, ("gpu", None, None, False, (("GPU", 1.0),), 0, 0, None)),
-        ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0, None)),
-        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0, None)),
+        ({"executor": "io", "retries": 2}, ("io", None, None, False, (), 0, 2, None, 0)),
+        ({"pool": "p", "priority": 1.5}, ("cpu", ("p",), None, False, (), 1.5, 0, None, 0)),
+        ({"pool": None}, ("cpu", None, None, False, (), 0, 0, None, 0)),
+        ({"pool": ["p", "q"], "workers": "w"}, ("cpu", ("p", "q"), ("w",), False, (), 0, 0, None, 0)),
+        ({"workers": ["w", "v"], "allow_other_workers": True}, ("cpu", None, ("w", "v"), True, (), 0, 0, None, 0)),
+        ({"resources": {"b": 2, "a": 1}}, ("cpu", None, None, False, (("a", 1.0), ("b", 2.0)), 0, 0, None, 0)),
+        ({"gpu": True}, ("gpu", None, None, False, (("GPU", 1.0),), 0, 0, None, 0)),
+        ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0, None, 0)),
+        ({"replicate": 2}, ("cpu", None, None, False, (), 0, 0, None, 2)),
+        ({"replicate": "all"}, ("cpu", None, None, False, (), 0, 0, None, ALL)),
+        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0, None, 0)),
     ],
 )
 def test_annotations_are_read_once(annotations, key) -> None:
@@ -85,10 +87,11 @@ def test_each_demand_is_counted_for_the_person() -> None:
         "u": Capacity({"gpu": 2}, {"GPU": 0.5}, "*"),
     }
     assert n.why_nobody(workers) == (
-        "workers that satisfy executor 'gpu': 2 of 3; pool p|q: 2 of 3; workers w, v: 2 of 3; resource GPU=1: 1 of 3"
+        "executor 'gpu': 2 of 3 workers; pool 'p' or 'q': 2 of 3; workers w, v: 2 of 3; resources GPU=1: 1 of 3; "
+        "together: none"
     )
     assert n.why_nobody({}) == (
-        "workers that satisfy executor 'gpu': 0 of 0; pool p|q: 0 of 0; workers w, v: 0 of 0; resource GPU=1: 0 of 0"
+        "there are no workers (it needs executor 'gpu', pool 'p' or 'q', workers w, v, resources GPU=1)"
     )
 
 

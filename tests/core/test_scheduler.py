@@ -308,8 +308,8 @@ def test_without_patience_a_task_nobody_can_run_fails_its_graph_at_once() -> Non
     assert answer._replace(error=None) == KeysFailed("c", 0, (0, 1), 1, None, None, "")
     assert type(answer.error) is NoWorkerError
     assert str(answer.error) == (
-        "no worker can run the task 'y': workers that satisfy executor 'io': 0 of 2; pool p|q: 1 of 2; "
-        "workers a: 1 of 2; resource mem=2: 0 of 2"
+        "no worker can run the task 'y': executor 'io': 0 of 2 workers; pool 'p' or 'q': 1 of 2; "
+        "workers a: 1 of 2; resources mem=2: 0 of 2; together: none"
     )
     assert not b.scheduler.state.graphs
     # The name is free again, and the ids too.
@@ -320,7 +320,7 @@ def test_without_patience_and_without_workers_it_says_so() -> None:
     b = Bench(wait_for_workers=False)
     (answer,) = b.submit([spec(("x", 1), gpu=True)], [0])
     assert str(answer.error) == (
-        "no worker can run the task ('x', 1): workers that satisfy executor 'gpu': 0 of 0; resource GPU=1: 0 of 0"
+        "no worker can run the task ('x', 1): there are no workers (it needs executor 'gpu', resources GPU=1)"
     )
 
 

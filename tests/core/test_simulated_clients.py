@@ -9,6 +9,7 @@ import pytest
 from world import World, random_graph
 
 from hetsched.core.events import GraphExtended, GraphSubmitted, KeysReleased, ResultsMissing
+from hetsched.core.retiring import may_leave
 from hetsched.core.types import TaskSpec
 
 SEEDS = 400
@@ -133,6 +134,8 @@ def run_seed(seed: int) -> None:
             world.add_worker(window, rng.randint(1, 3))
     world.send_rest()
     world.run()
+    state = world.scheduler.state
+    assert all(may_leave(state, worker) for worker in state.workers.values() if worker.copying is not None)
     for number in world.graphs:
         world.assert_right(number)
     world.release_all()

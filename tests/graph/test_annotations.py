@@ -93,7 +93,7 @@ def test_a_layer_and_a_callable_in_it_the_callable_wins():
         y = da.arange(4, chunks=2).map_blocks(f, **META)
     assert compute(y).tolist() == [1, 2, 3, 4]
     rows = [row.annotations for row in hetsched.last_report() if row.annotations.get("job") == "inner"]
-    assert rows == [{"job": "inner", "retries": 2}] * 2
+    assert [{**row, "provenance": ""} for row in rows] == [{"job": "inner", "retries": 2, "provenance": ""}] * 2
 
 
 @pytest.mark.parametrize(
@@ -125,10 +125,7 @@ def test_callables_per_key():
 
 
 @pytest.mark.parametrize("around", [False, True])
-def test_slices_of_slices_are_read_as_one(around, request):
-    if around:
-        why = "dask joins slices in the step that loses annotations; ours is to do it as well when it fuses chains"
-        request.applymarker(pytest.mark.xfail(reason=why))
+def test_slices_of_slices_are_read_as_one(around):
     class File:
         shape, dtype, ndim = (100, 100), np.dtype(float), 2
 
@@ -145,10 +142,10 @@ def test_slices_of_slices_are_read_as_one(around, request):
         with dask.annotate(job="j"):
             y = y + 1
     assert compute(y).tolist() == [[1.0 + around] * 3] * 10
-    ours = sum(a * b for a, b in file.read)
+    assert sum(a * b for a, b in file.read) == 30
     file.read.clear()
     y.compute(scheduler="sync")
-    assert ours == sum(a * b for a, b in file.read)
+    assert sum(a * b for a, b in file.read) >= 30
 
 
 # Any array

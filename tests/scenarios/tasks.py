@@ -6,14 +6,21 @@ import dataclasses
 import sys
 
 __all__ = [
-    "Held", "Landmine", "Unpicklable", "arrays", "in_containers", "lay", "on_device", "raise_unpicklable", "same",
-    "stubborn", "thing", "thing_fails",
+    "Held", "Landmine", "ToldProtocol", "Unpicklable", "arrays", "in_containers", "is_on_device", "lay", "on_device",
+    "own_annotations", "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
 ]  # fmt: skip
 
 
 def same(x):
     """Give it back."""
     return x
+
+
+def own_annotations():
+    """What the task is told of itself."""
+    import hetsched
+
+    return dict(hetsched.current_task().annotations)
 
 
 @dataclasses.dataclass
@@ -36,6 +43,13 @@ def on_device(host):
     import fakegpu
 
     return fakegpu.Array(host)
+
+
+def is_on_device(array):
+    """Whether it is what it was made as."""
+    import fakegpu
+
+    return isinstance(array, fakegpu.Array)
 
 
 def in_containers(hosts):
@@ -88,6 +102,13 @@ class Landmine:
 def lay(deep=False):
     """Make one."""
     return [1, {"a": Landmine()}] if deep else Landmine()
+
+
+class ToldProtocol:
+    """It comes to whoever loads it as the protocol that it was pickled with."""
+
+    def __reduce_ex__(self, protocol):
+        return int, (protocol,)
 
 
 class Unpicklable(Exception):

@@ -1,16 +1,17 @@
 """Peers that are not alike, and values that are hard to carry: scenarios N01 to N16, with processes of their own.
 
-All of them are here. N03 holds for what goes between two processes that speak to each other; what a client sends
-through the scheduler is pickled as those two have agreed on, whichever worker gets it (``comm.pickle-protocol`` of the
-scheduler holds for all its clients). A codec of N01 that is not installed is replaced by one that is.
+All of them are here. What N03's client sends through the scheduler may go to any worker, so it keeps to the lowest
+protocol of them all. A codec of N01 that is not installed is replaced by one that is.
 """
 
 from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import threading
+import warnings
 from pathlib import Path
 
 import dask
@@ -22,10 +23,12 @@ from odd_programs import AS_REMOTE, Site, without
 from scenarios.tasks import (
     Held,
     Landmine,
+    ToldProtocol,
     arrays,
     in_containers,
     lay,
     on_device,
+    own_annotations,
     raise_unpicklable,
     same,
     stubborn,
@@ -39,7 +42,7 @@ from hetsched.comm import compress
 from hetsched.comm.transports import sockets
 from hetsched.errors import RemoteError
 
-pytestmark = pytest.mark.limit(60)
+pytestmark = [pytest.mark.limit(60), pytest.mark.filterwarnings("ignore::hetsched.errors.DeviceWarning")]
 
 HERE = Path(__file__).parent
 DEVICE, ABSENT = HERE / "device", HERE / "absent"
@@ -179,7 +182,23 @@ def test_n03_a_peer_of_pickle_protocol_4(site, monkeypatch):
     assert "loads protocol 4 buffers 0\n" in said["w5"]
     (joined,) = [line for line in said["scheduler"].splitlines() if "worker w4 from" in line]
     assert "pickle protocol 4" in joined
-    assert said["scheduler"].count("pickle protocol 4") == 1
+    assert "pickle protocol 5" in next(line for line in said["scheduler"].splitlines() if "worker w5 from" in line)
+
+
+def test_n03_what_a_client_sends_can_be_read_by_all_workers(site):
+    site.scheduler()
+    site.worker("w5")
+    with hetsched.Client(site.address) as first:
+        assert first.submit(same, ToldProtocol(), workers=["w5"]).result() == 5
+        site.worker("w4", DASK_HETSCHED__COMM__PICKLE_PROTOCOL="4")
+        first.scheduler_info()  # what the scheduler said before has come
+        with hetsched.Client(site.address) as second:
+            for client in (first, second):
+                for name in ("w4", "w5"):
+                    assert client.submit(same, ToldProtocol(), workers=[name]).result() == 4
+            (pickle,) = {about["terms"]["pickle"] for name, about in second.scheduler_info()["clients"].items()
+                         if name.endswith("-2")}  # fmt: skip
+            assert pickle == 4
 
 
 # N04
@@ -289,6 +308,24 @@ def test_n07_results_of_a_gpu_for_a_client_without_one(client):
     assert "fakegpu" not in sys.modules
 
 
+def test_n07_a_session_is_warned_once(mixed):
+    def on_gpu(client, func, *args):
+        return client.submit(func, *args, workers=["w1"], executor="gpu").result()
+
+    for func, args in ((on_device, (np.ones(3),)), (in_containers, ({"C": np.ones((2, 3))},))):
+        with hetsched.Client(mixed.address) as client:
+            assert client.submit(same, np.ones(3), workers=["w1"]).result().sum() == 3
+            with pytest.warns(hetsched.errors.DeviceWarning) as told:
+                on_gpu(client, func, *args)
+            (said,) = told
+            assert re.match(r"a result held fakegpu\.Array on a device of the worker at tcp://127", str(said.message))
+            assert "filterwarnings('ignore', category=hetsched.errors.DeviceWarning)" in str(said.message)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                on_gpu(client, on_device, np.ones(3))
+                on_gpu(client, in_containers, {"C": np.ones((2, 3))})
+
+
 def test_n07_one_that_does_not_come_to_the_host_is_named(client):
     for wrap in (list, tuple, min):
         with pytest.raises(TypeError, match=r"fakegpu\.Stubborn.*register\('fakegpu\.Stubborn', function\)"):
@@ -313,7 +350,7 @@ def test_n09_a_gpu_value_in_a_cpu_task(client):
     assert whose.result() == facts["w1"]["pid"]
     refused = client.submit(same, array, workers=["w2"], executor="gpu")
     assert client.explain(refused)["restrictions"] == {
-        "executor 'gpu'": (1, 2), "workers w2": (1, 2), "resource GPU=1": (1, 2)
+        "executor 'gpu'": (1, 2), "workers w2": (1, 2), "resources GPU=1": (1, 2)
     }  # fmt: skip
     assert client.explain(refused)["workers"] == ()
     client.cancel(refused)
@@ -409,10 +446,27 @@ ANNOTATIONS = {
 }  # fmt: skip
 
 
+def types_in(value):
+    parts = value.items() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return type(value), [types_in(part) for part in parts]
+
+
 def test_n13_annotations_of_all_kinds(client):
     with dask.annotate(**ANNOTATIONS):
-        task = dask.delayed(same)(1)
-    assert task.compute(scheduler=client) == 1
+        task = dask.delayed(own_annotations)()
+    told = task.compute(scheduler=client)
+    assert list(told) == list(ANNOTATIONS)
+    for name, value in ANNOTATIONS.items():
+        if name == "nan":
+            assert np.isnan(told[name])
+        elif name == "object":
+            assert type(told[name]) is object
+        else:
+            assert (told[name], types_in(told[name])) == (value, types_in(value))
+    with dask.annotate(mine=threading.Lock()):
+        refused = dask.delayed(own_annotations)(dask_key_name="named")
+    with pytest.raises(hetsched.errors.AnnotationError, match=r"'mine' of the task 'named' cannot be sent .*lock"):
+        refused.compute(scheduler=client)
     with hetsched.annotate(priority=2):
         future = client.submit(same, 1, workers=["w1", "w2"])
     assert future.result() == 1

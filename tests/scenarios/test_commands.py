@@ -42,7 +42,7 @@ pytestmark = pytest.mark.limit(60)
         ("--nthread 4", "Did you mean '--nthreads'?"),
         ("--nprocs 4", "No such option '--nprocs': write --nworkers N."),
         ("--no-dashboard", "No such option '--no-dashboard': there is no dashboard: leave it out."),
-        ("--worker-port 3000", "write --host ADDRESS for where to listen"),
+        ("--worker-port 3000", "write --host ADDRESS and --port PORT for where to listen"),
         ("--memory-limit lots", 'write it as "500MB", "4GB" or "4GiB"'),
         ("--death-timeout soon", 'write a time as 20, "500ms", "20s", "5 min" or "1h"'),
         ("--pool A --resources pool-B=1", "--pool says A and this says B"),

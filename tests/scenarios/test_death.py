@@ -223,6 +223,45 @@ def test_d06_a_task_that_keeps_the_interpreter_busy_is_not_death(client, tmp_pat
     assert len(runs.read_text().split()) == 1
 
 
+class Pickled:
+    """It takes its time to be pickled."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __reduce__(self):
+        time.sleep(self.seconds)
+        return str, ("slow",)
+
+
+def slowly_pickled(seconds, around=None):
+    one = Pickled(seconds)
+    if around is None:
+        return one
+    return np.array([one, None], dtype=object) if around == "array" else [one]
+
+
+@pytest.mark.parametrize("around", [None, "array", "list"])
+def test_d06_a_result_that_is_slow_to_pickle_is_not_death(cluster, client, around):
+    """The worker goes on to say that it is alive, and gives others what they ask for."""
+    lost = cluster.log().count("is gone")
+    name = min(client.scheduler_info()["workers"])
+    made = client.submit(slowly_pickled, 2 * SILENCE, around, workers=[name])
+    quick = client.submit(double, 21, workers=[name])
+    hetsched.wait([made, quick])
+    got = []
+    asking = threading.Thread(target=lambda: got.append(made.result()))
+    asking.start()
+    meanwhile = 0
+    while asking.is_alive():
+        assert quick.result() == 42
+        meanwhile += 1
+    assert meanwhile > 2  # one would be had before, and one after
+    (found,) = got
+    assert found == "slow" if around is None else found[0] == "slow"
+    assert cluster.log().count("is gone") == lost
+
+
 def test_d06_beyond_the_limit_both_logs_say_why(cluster, client, tmp_path):
     runs = tmp_path / "runs"
     assert client.submit(_hold_once, runs, 3 * SILENCE).result() == "done"

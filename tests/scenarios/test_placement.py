@@ -1,10 +1,11 @@
 """Which worker a task runs on: scenarios P03 to P22 as far as annotations, resources and late workers go.
 
-Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22. P13's ``status`` is what
-``Client.scheduler_info()`` says under "stranded": there is no command of that name yet.
+Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22.
 
-Not here, since what they are about is not there yet: P01, P04, P06 and the rest of P03 (pools that spread to
-neighbours by themselves), P16 and P21 (GPU tasks that are told by what they do), P18 (limits of device memory).
+P01, P04, P06 and the rest of P03 and P07 (pools that spread to neighbours by themselves) are in ``test_pools.py``.
+
+Not here, since what they are about is not there yet: P16 and P21 (GPU tasks that are told by what they do). P18 is in
+test_devices.py.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ import dask.array as da
 import numpy as np
 import pytest
 from gates import Gate, pass_gate
-from programs import SCHEDULER, WORKER, ready_address, running, until
+from programs import SCHEDULER, WORKER, finish, ready_address, running, until
 
 import hetsched
 from hetsched import Client, LocalCluster
 from hetsched.errors import NoWorkerError
 
 pytestmark = pytest.mark.limit(60)
+
+HETSCHED = (sys.executable, "-m", "hetsched.cli.group")
 
 SCALE = 0.5
 """Of the seconds in the scenarios."""
@@ -245,11 +248,26 @@ def test_p15_what_is_small_moves_rather_than_waits(gpu_data):
     assert min(ran.values()) >= 3
 
 
-@pytest.mark.xfail(strict=True, reason="a worker without room is not considered, however short the wait for it")
 def test_p15_what_is_large_waits_rather_than_moves(gpu_data):
     _, client, large = gpu_data
     assert client.gather(client.map(use, [large] * 10, seconds=0.01, executor="gpu")) == ["gpu-1"] * 10
     assert list(client.who_has([large]).values()) == [["gpu-1"]]
+
+
+# Copies
+
+
+def test_copies_are_kept_by_as_many_workers_as_was_asked_for(two):
+    """A result that many read, or that must not be lost with its worker, is on all of them."""
+    with hetsched.annotate(replicate="all"):
+        everywhere = two.submit(make, 1000)
+    with hetsched.annotate(replicate=1):
+        once = two.submit(make, 1000)
+    hetsched.wait([everywhere, once])
+    while len(two.who_has(everywhere)[everywhere.key]) < 2:
+        assert len(two.who_has(once)[once.key]) == 1
+    assert sorted(two.who_has(everywhere)[everywhere.key]) == ["worker-0", "worker-1"]
+    assert len(two.who_has(once)[once.key]) == 1
 
 
 # P13: what nobody can do
@@ -262,12 +280,16 @@ def test_p13_a_resource_that_does_not_exist(client_log):
         future = client.submit(where, key="tpu-task-1", resources={"TPU": 1})
         said = client_log.wait(10)
         assert said == (
-            "a task waits for a worker that could run it ('tpu-task'): workers that satisfy executor 'cpu': 1 of 1; "
-            "resource TPU=1: 0 of 1; the cluster has executors cpu, io, process; of resources at most foo=2 on a "
-            "worker; pools P"
+            "a task waits for a worker that could run it ('tpu-task'): executor 'cpu': 1 of 1 worker; "
+            "resources TPU=1: 0 of 1; together: none; the cluster has executors cpu, io, process; of resources at most "
+            "foo=2 on a worker; pools P"
         )
         assert said in cluster.log()
         assert client.scheduler_info()["stranded"] == (said,)
+        why = said.partition("('tpu-task'): ")[2].partition("; the cluster")[0]
+        assert f"  who could run it: {why}" in client.explain(future)["text"].splitlines()
+        code, status = finish(*HETSCHED, "status", cluster.address, "--token-file", cluster.token_file)
+        assert (code, f"  {said}" in status.splitlines()) == (0, True)
         assert not future.done()
         assert cluster.add_worker("tpu", resources={"TPU": 1}) == future.result()
         assert other.scheduler_info()["stranded"] == ()
@@ -318,6 +340,7 @@ class Array:
 """
 
 
+@pytest.mark.filterwarnings("ignore::hetsched.errors.DeviceWarning")
 def test_p19_the_gpu_does_not_leak_into_other_processes(tmp_path, monkeypatch):
     (tmp_path / "fakegpu_p19.py").write_text(FAKE)
     log = tmp_path / "contexts"
@@ -369,6 +392,7 @@ def test_p22_annotations_reach_the_worker(one, executor):
     with hetsched.annotate(**notes, executor=executor, pool="P"):
         task = dask.delayed(own)()
     known = task.compute(scheduler=client)
+    assert "test_p22_annotations_reach_the_worker" in known.annotations.pop("provenance")
     assert known == ({**notes, "executor": executor, "pool": "P"}, executor, "worker-0", "P")
     assert client.submit(own).result() == ({}, "cpu", "worker-0", "P")
     assert hetsched.current_task() is None

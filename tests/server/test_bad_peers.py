@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -28,9 +29,9 @@ def spread(n):
     return [(operator.neg, (i,), ()) for i in range(n)] + [(OnList(sum), None, tuple(range(n)))]
 
 
-async def offered(cluster: SmallCluster, address: str, pool: str | None = None) -> Channel:
+async def offered(cluster: SmallCluster, address: str, pool: str | None = None, name: str = "fake") -> Channel:
     """A worker by hand, that the scheduler has taken in."""
-    channel = await open_channel(cluster.address, introduce("worker", "fake"))
+    channel = await open_channel(cluster.address, introduce("worker", name))
     cluster.channels.append(channel)
     await channel.send([("WorkerOffered", ({"cpu": 1}, {}, pool, 2, 0.0, None), address, {})])
     await channel.receive()
@@ -80,6 +81,40 @@ async def test_a_worker_without_an_address_is_told_and_cut_off():
         assert list(cluster.server.scheduler.state.workers) == ["a"]
 
 
+@pytest.mark.parametrize("stop", [math.nan, math.inf, -1.0])
+async def test_a_worker_that_says_what_cannot_be_is_cut_off_and_its_task_runs_elsewhere(stop):
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:1")
+        await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
+        ((task, attempt),) = await orders(fake)
+        await cluster.add_worker("a")
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, stop, 8, 0),))])
+        messages = ()
+        while not messages or messages[-1][0] != "Closed":
+            messages, _ = await fake.receive()
+        assert f"ran from 0.0 to {stop!r} s" in messages[-1][1]
+        (said,) = await hear(client)
+        assert await fetch(said.ready[0]) == -4
+        assert list(cluster.server.scheduler.state.workers) == ["a"]
+
+
+async def test_tasks_wait_for_a_worker_that_freezes_no_longer_than_its_data_takes_to_move():
+    """Nothing else happens meanwhile: it is the time that has come."""
+    async with small_cluster() as cluster:
+        client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:1")
+        await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
+        ((task, attempt),) = await orders(fake)
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, 0.001, 30_000_000, 0),))])
+        assert (await hear(client))[0].ready[0][0] == 0
+        late = await offered(cluster, "tcp://127.0.0.1:1", name="late")
+        began = trio.current_time()
+        await ask(client, *part(2, [(operator.neg, None, (-1,))] * 4, [0, 1, 2, 3], externals=[(1, 0)]))
+        assert len(await orders(fake)) == 2
+        with trio.fail_after(10):
+            assert len(await orders(late)) == 2
+        assert trio.current_time() - began > 0.3
+
+
 @pytest.mark.parametrize("address", ["tls://127.0.0.1:9", "tcp://127.0.0.1:1", "inproc://nobody"])
 async def test_a_peer_that_cannot_be_reached_costs_no_worker(address):
     async with small_cluster() as cluster:
@@ -93,7 +128,7 @@ async def test_a_peer_that_cannot_be_reached_costs_no_worker(address):
         await trio.sleep(0.05)
         await fake.aclose()
         found = {}
-        while not (found.get(1) and found[1][0] == cluster.server._where["a"]):
+        while not (found.get(1) and found[1][0] == cluster.server._post.where["a"]):
             for said in await hear(client):
                 found |= {r[0]: r[2] for r in said.ready}
         assert "a" not in cluster.ends
@@ -180,7 +215,7 @@ async def test_what_cannot_be_loaded_fails_its_readers_and_no_worker(error):
         assert "not here" in str(load_error(said.error[1]))
         # Whoever asks the one that could not load it is told that it is not there.
         (ready,) = cluster.server.scheduler.state.graphs["test-1", 1].tasks
-        for address in cluster.server._where.values():
+        for address in cluster.server._post.where.values():
             holder = await open_channel(address, introduce("client", "test"))
             await holder.send([("ResultsAsked", (ready.id,))])
             messages, _ = await holder.receive()
@@ -199,6 +234,18 @@ async def test_what_is_said_twice_is_no_harm():
         assert await compute(good, *part(1, spread(5), [5])) == [-10]
 
 
+async def test_a_client_that_sends_its_own_code_under_the_name_of_anothers_is_cut_off():
+    async with small_cluster("a") as cluster:
+        good, liar = await cluster.channel(), await cluster.channel()
+        message, frames = part(1, [(operator.neg, (4,), ())], [0])
+        own, (code, _) = part(1, [(operator.pos, (4,), ())], [0])
+        await ask(liar, message, [code, frames[1]])
+        closed = [said for said in await hear(liar) if type(said).__name__ == "Closed"]
+        assert "a function came under a digest that is not its own" in closed[0].why
+        assert own.functions != message.functions
+        assert await compute(good, message, frames) == [-4]
+
+
 async def test_a_bad_annotation_is_told_and_nothing_of_the_graph_is_left():
     async with small_cluster("a") as cluster:
         good, liar = await cluster.channel(), await cluster.channel()
@@ -213,16 +260,18 @@ async def test_a_bad_annotation_is_told_and_nothing_of_the_graph_is_left():
         assert list(cluster.server.scheduler.state.graphs) == [("test-1", 1)]
 
 
-async def test_sizes_that_cannot_be_are_no_harm_to_who_asks():
+async def test_sizes_that_no_message_can_say_together_are_no_harm_to_who_asks():
     async with small_cluster() as cluster:
         client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:9")
-        await ask(client, *part(1, spread(2)[:2], [0, 1]))
-        tasks = await orders(fake)
-        await fake.send([("TasksFinished", "cpu", tuple((t, n, 0.0, 1.0, 2**64 - 1, 0) for t, n in tasks))])
-        assert {p for said in await hear(client) for p, _, _ in said.ready} == {0, 1}
+        await ask(client, *part(1, spread(20)[:20], list(range(20))))
+        ready = set()
+        while len(ready) < 20:
+            tasks = await orders(fake)
+            await fake.send([("TasksFinished", "cpu", tuple((t, n, 0.0, 1.0, 2**60, 0) for t, n in tasks))])
+            ready |= {p for said in await hear(client) for p, _, _ in said.ready}
         await client.send([("Asked", 1, "info", None)])
         (said,) = await hear(client)
-        assert said.answer["workers"]["fake"]["held"] == 2
+        assert said.answer["workers"]["fake"]["held"] == 20
 
 
 async def test_a_result_larger_than_its_reader_takes_is_refused_alone():

@@ -192,7 +192,7 @@ async def test_a_secret_is_asked_for():
         for token in (None, b"wrong" * 8):
             with pytest.raises(Rejected):
                 await open_channel(cluster.address, introduce("client", "x"), token)
-        holder = cluster.server._where["a"]
+        holder = cluster.server._post.where["a"]
         with pytest.raises(Rejected):
             await open_channel(holder, introduce("client", "x"), None)
 

@@ -25,8 +25,9 @@ def test_what_nobody_can_run_is_said_once():
     stranded = Stranded(after=5)
     looks = [stranded.look(scheduler.state, now) for now in (0.0, 4.9, 5.0, 6.0)]
     said = (
-        "3 tasks wait for a worker that could run them ('load', 'sum'): workers that satisfy executor 'cpu': 1 of 1; "
-        "resource TPU=1: 0 of 1; the cluster has executors cpu; of resources at most GPU=2 on a worker; pools A"
+        "3 tasks wait for a worker that could run them ('load', 'sum'): executor 'cpu': 1 of 1 worker; "
+        "resources TPU=1: 0 of 1; together: none; the cluster has executors cpu; of resources at most GPU=2 on a "
+        "worker; pools A"
     )
     assert looks == [([], []), ([], []), ([Plight(said, ("c",), (1, 2, 3))], []), ([], [])]
     assert stranded.standing(scheduler.state) == [said]
@@ -39,8 +40,7 @@ def test_without_workers():
     scheduler = Scheduler()
     scheduler.handle(GraphSubmitted("c", 1, [TaskSpec("a", print)], [0]), 0)
     stranded = Stranded(after=0)
-    said = "a task waits for a worker that could run it ('a'): workers that satisfy executor 'cpu': 0 of 0; " \
-        "there are no workers"  # fmt: skip
+    said = "a task waits for a worker that could run it ('a'): there are no workers (it needs executor 'cpu')"
     assert stranded.look(scheduler.state, 0.0) == ([Plight(said, ("c",), (0,))], [])
     scheduler.handle(GraphReleased("c", 1), 1)
     assert stranded.standing(scheduler.state) == []
@@ -50,14 +50,16 @@ def test_what_has_waited_too_long_fails():
     scheduler = waiting("load-1", "load-2")
     stranded = Stranded(after=None, limit=5)
     assert stranded.look(scheduler.state, 0.0) == ([], [])
+    ((said, _),) = [line.split(": ", 1) for line in stranded.standing(scheduler.state)]  # who asks is told all the same
+    assert said == "2 tasks wait for a worker that could run them ('load')"
     assert stranded.look(scheduler.state, 5.0) == ([], [1, 2])
     (failed,) = scheduler.handle(TasksStranded([1, 2], 5), 5.0)
     check(scheduler.state)
     assert isinstance(failed, KeysFailed)
     assert failed[:4] == ("c", 1, [1, 2], 1)
     assert str(failed.error) == (
-        "no worker can run the task 'load-1', and none came within 5 s: workers that satisfy executor 'cpu': 1 of 1; "
-        "resource TPU=1: 0 of 1"
+        "no worker can run the task 'load-1', and none came within 5 s: executor 'cpu': 1 of 1 worker; "
+        "resources TPU=1: 0 of 1; together: none"
     )
     assert stranded.look(scheduler.state, 6.0) == ([], [])
     # One that has come meanwhile is waited for no longer.

@@ -120,7 +120,8 @@ def test_a_lost_worker_is_replaced_and_its_results_are_made_again():
 
 def test_what_no_worker_can_run_is_said_and_not_waited_for_forever():
     tasks = [Task("x", (), 1.0, 0, {"gpu": True})]
-    with pytest.raises(HetschedError, match=r"standstill: at 0 s 1 tasks are READY; 'x' finds no worker: .*'gpu'.*0 of 1"):
+    says = r"standstill: at 0 s 1 tasks are READY; 'x' finds no worker: .*'gpu'.*0 of 1"
+    with pytest.raises(HetschedError, match=says):
         simulate(scenario(tasks, [Machine("a", 2)]))
 
 

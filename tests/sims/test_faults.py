@@ -52,6 +52,10 @@ class Forgetful:
         self._mind = Scheduler(scenario.policy, Options(True, scenario.allowed_losses, scenario.seed))
         self.state = self._mind.state
 
+    @property
+    def due(self):
+        return self._mind.due
+
     def handle(self, event, now):
         return [c for c in self._mind.handle(event, now) if not isinstance(c, FreeKeys)]
 

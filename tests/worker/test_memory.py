@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hetsched.worker.memory import machine_memory, memory_limit, parse_bytes
+from hetsched.core.quantities import read_bytes
+from hetsched.worker.memory import machine_memory, memory_limit
 from hetsched.worker.thresholds import Thresholds, assess, excess
 
 GB = 10**9
@@ -34,13 +35,13 @@ GB = 10**9
     ],
 )
 def test_sizes(text, nbytes):
-    assert parse_bytes(text) == nbytes
+    assert read_bytes(text) == nbytes
 
 
 @pytest.mark.parametrize("text", ["", "GB", "4XB", "-4GB", "4iB", "4 G B", "1.2.3GB", "inf", "nan", "1e999", "4GB 2"])
 def test_what_is_not_a_size(text):
     with pytest.raises(ValueError) as caught:
-        parse_bytes(text)
+        read_bytes(text)
     assert str(caught.value) == f'{text!r} is not a size: write it as "500MB", "4GB" or "4GiB"'
 
 

@@ -40,7 +40,7 @@ def row(task, place, payload=7):
 
 def test_threads_that_want_one_payload_at_once_load_it_once():
     message, neg = orders([row(0, 0), row(1, 1)])
-    frame = pickle.dumps([(0, (3,), None), (-1, (Slow(),), None, repr)])
+    frame = pickle.dumps(([0, -1], [(3,), (Slow(),)], None, {1: repr}, 0, ()))
     run = Shelf().unpack(message, iter([neg.data, frame]))
     got = []
     begun = threading.Barrier(3)
@@ -68,7 +68,7 @@ def test_what_never_came_is_a_lie():
 def test_what_is_dropped_is_gone():
     message, neg = orders([row(0, 0)])
     shelf = Shelf()
-    frame = pickle.dumps([(0, (3,), None)])
+    frame = pickle.dumps((0, [(3,)], None, None, 0, ()))
     (order,) = shelf.unpack(message, iter([neg.data, frame])).tasks
     shelf.drop(PayloadsDropped("w", [7], [neg.digest]))
     assert order.spec([]) == -3  # what was ordered before still runs

@@ -135,6 +135,16 @@ def test_pop_and_del_do_not_read(make):
     assert [key in f.store for key in range(5)] == [False, False, True, True, False]
 
 
+def test_drop_does_not_read(make):
+    f = make(load=None)
+    for key in range(4):
+        f.store[key] = bytes(2000)
+    f.store.make_room(0)
+    f.store[4] = b"here"
+    assert f.store.drop([0, 1, 4, 5, 0]) == [None, None, b"here", None, None]
+    assert (sorted(f.store), f.on_disk(), len(f.files())) == ([2, 3], [2, 3], 2)
+
+
 def test_pop_without_a_default_reads(make):
     f = make()
     f.store[0] = bytes(2000)
@@ -147,7 +157,9 @@ def test_pop_without_a_default_reads(make):
 
 
 OPERATIONS = st.lists(
-    st.tuples(st.sampled_from(["set", "get", "pop", "del", "room", "in"]), st.integers(0, 5), st.integers(0, 3000)),
+    st.tuples(
+        st.sampled_from(["set", "get", "pop", "del", "drop", "room", "in"]), st.integers(0, 5), st.integers(0, 3000)
+    ),
     max_size=40,
 )
 
@@ -167,6 +179,10 @@ def test_it_is_a_dict(tmp_path_factory, operations):
                     assert f.store.pop(key, None) in (model.pop(key, None), None)
                 case "del" if key in model:
                     del f.store[key], model[key]
+                case "drop":
+                    keys = [key, (key + size) % 6, 7]
+                    values = [model.pop(one, None) for one in keys]
+                    assert all(got in (value, None) for got, value in zip(f.store.drop(keys), values, strict=True))
                 case "room":
                     f.store.make_room(size)
                 case _:

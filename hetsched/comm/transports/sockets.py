@@ -36,7 +36,7 @@ _GONE_ALREADY = frozenset({errno.ECONNABORTED, errno.EPROTO, errno.EPERM, errno.
 class SocketStream(Stream):
     """A connected socket, which this takes over."""
 
-    __slots__ = ("_budget", "_socket")
+    __slots__ = ("_budget", "_socket", "_taken")
 
     def __init__(self, sock: socket.socket, peername: str) -> None:
         sock.setblocking(False)
@@ -46,8 +46,14 @@ class SocketStream(Stream):
             _keep_alive(sock)
         self._socket = sock
         self._budget = _BUDGET
+        self._taken = 0
         self.peername = peername
         self.local = unix or _is_loopback(sock)
+
+    @property
+    def taken(self) -> int:
+        """See :attr:`Stream.taken`."""
+        return self._taken
 
     async def send_all(self, buffers: Sequence[Buffer]) -> None:
         """See :meth:`Stream.send_all`."""
@@ -63,6 +69,7 @@ class SocketStream(Stream):
                     await trio.lowlevel.wait_writable(self._socket)
                     continue
                 self._budget -= sent + _CALL
+                self._taken += sent
                 while sent and sent >= len(views[first]):
                     sent -= len(views[first])
                     first += 1

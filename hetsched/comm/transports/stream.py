@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from hetsched.errors import ConnectionLost
-
 if TYPE_CHECKING:  # a scheduler never loads pickle
     from pickle import PickleBuffer
 
@@ -39,6 +37,11 @@ class Stream(ABC):
     peername: str
     local: bool
 
+    @property
+    def taken(self) -> int:
+        """Bytes that the system has taken so far, also of what is still being sent; 0 where nobody counts."""
+        return 0
+
     @abstractmethod
     async def send_all(self, buffers: Sequence[Buffer]) -> None:
         """Send buffers one after the other, neither joined nor copied where they are large.
@@ -53,18 +56,6 @@ class Stream(ABC):
 
         Safe to cancel: no bytes are lost. What is there already may be had without a checkpoint. Raises ConnectionLost.
         """
-
-    async def receive_into(self, view: memoryview) -> None:
-        """Fill all of ``view``. Cancelled, an unknown part is lost.
-
-        Raises ConnectionLost, also where the stream ends before.
-        """
-        done = 0
-        while done < len(view):
-            got = await self.receive_some_into(view[done:])
-            if got == 0:
-                raise ConnectionLost(f"{self.peername} closed the connection")
-            done += got
 
     @abstractmethod
     async def linger(self) -> None:

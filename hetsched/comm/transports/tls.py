@@ -37,6 +37,11 @@ class TlsStream(Stream):
         self.peername = below.peername
         self.local = below.local
 
+    @property
+    def taken(self) -> int:
+        """See :attr:`Stream.taken`."""
+        return self._below.taken
+
     async def handshake(self) -> None:
         """Agree on keys, look at certificates. Cancelled, the stream is of no use any more. Raises ConnectionLost."""
         async with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsched.core.costs import duration_of, measured_duration, transfer_seconds
+from hetsched.core.costs import duration_of, measured_duration, transfer_seconds, wait_seconds
 from hetsched.core.state import TaskState, WorkerState
 
 __all__ = ["RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
@@ -21,11 +21,13 @@ class EarliestFinish:
 
     For each worker: the work it was given already, shared by its slots, plus the time to bring the inputs it lacks; the
     least wins, then the worker with fewer kinds of resources (a GPU is one: it is spared for those who need it), then
-    the one with fewer bytes, then the one that joined first. Short tasks without inputs go to one worker for a while.
+    the one with fewer bytes, those expected of what it is to make included, then the one that joined first. Short tasks
+    without inputs go to one worker for a while.
     The greedy half of HEFT (Topcuoglu, Hariri, Wu 2002, section 4.2), the order of tasks being fixed before.
     """
 
     name = "earliest_finish"
+    waits_for_data = True
 
     def __init__(self) -> None:
         self._last: WorkerState | None = None
@@ -56,13 +58,10 @@ class EarliestFinish:
         executor = task.needs.executor
         preferred = task.needs.workers or ()
         for worker in workers:
-            slots = worker.capacity.executors[executor]
-            queued = worker.assigned[executor]
-            wait = worker.occupancy / slots if queued >= slots else 0.0
-            seconds = wait + lasts + transfer_seconds(task, worker)
+            seconds = wait_seconds(worker, executor) + lasts + transfer_seconds(task, worker)
             if preferred and worker.id not in preferred:
                 seconds += 1e9
-            cost = (seconds, len(worker.capacity.resources), worker.nbytes)
+            cost = (seconds, len(worker.capacity.resources), worker.nbytes + worker.coming)
             if cost < best_cost:
                 best, best_cost = worker, cost
         return best

@@ -11,7 +11,11 @@ __all__ = ["Policy"]
 
 
 class Policy(Protocol):
-    """Chooses a worker for a task. A policy that keeps state of its own must be a pure function of the calls so far."""
+    """Chooses a worker for a task. A policy that keeps state of its own must be a pure function of the calls so far.
+
+    One with an attribute ``waits_for_data`` that is true has tasks wait for a worker that holds large inputs and has no
+    room, where that is expected to take less time than moving those to the worker it chose.
+    """
 
     name: str
 

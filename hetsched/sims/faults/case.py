@@ -84,7 +84,8 @@ def _graph(rng: random.Random, name: str, scale: float) -> Workload:
         dependencies = sorted(rng.sample(range(i), fan)) if rng.random() < 0.8 else [i - 1] * bool(i)
         seconds = scale * rng.choice([0.0, 0.1, 1.0, rng.random()])
         key = (rng.choice(["load", "map", "sum"]), name, i)
-        tasks.append(Task(key, dependencies, seconds, rng.choice([0, 8, 100, 400]), None if plain else rng.choice(_NOTES)))
+        notes = None if plain else rng.choice(_NOTES)
+        tasks.append(Task(key, dependencies, seconds, rng.choice([0, 8, 100, 400]), notes))
     used = {d for task in tasks for d in task.dependencies}
     wanted = sorted({i for i in range(len(tasks)) if i not in used} | {i for i in used if rng.random() < 0.1})
     return Workload(name, tasks, wanted)

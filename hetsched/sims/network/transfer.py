@@ -14,7 +14,7 @@ class Transfer:
 
     __slots__ = (
         "asked", "began", "came", "is_counted", "keys", "missing", "nbytes", "number", "over", "priority", "rate",
-        "remaining", "since", "source", "target", "values", "version", "way",
+        "remaining", "sent", "since", "source", "target", "values", "version", "way",
     )  # fmt: skip
 
     def __init__(self, number: int, source: str, target: str, keys: Sequence[int], way: Way, asked: float) -> None:
@@ -24,6 +24,8 @@ class Transfer:
         self.keys = keys
         self.way = way
         self.asked = asked
+        self.sent = asked
+        """When the request was sent, which may have had to wait for others."""
         self.began = -1.0
         """When its bytes began to flow; negative before."""
         self.came: list[int] = []

@@ -96,6 +96,7 @@ class Transfers:
                 self._count_of_pair[pair] = of_pair + 1
             self._active.setdefault(name, {})[transfer.number] = transfer
             clock = self._world.clock
+            transfer.sent = clock.now
             if transfer.way.latency:
                 clock.at(clock.now + transfer.way.latency, self._serve, transfer)
             else:
