@@ -55,11 +55,16 @@ class Batch:
         return taken
 
     def skip(self, tasks: Collection[int], now: float) -> None:
-        """Hand back those of the tasks that have not begun; what comes after them begins earlier."""
+        """Hand back those of the tasks that have not begun, and what reads them; what comes after begins earlier."""
         runs = self.runs
         kept = [runs[0]]
+        gone: set[int] = set()
         for run in runs[1:]:
+            task, inputs = run.item[0], run.item[3]
             start = kept[-1].stop
-            stop = start if run.item[0] in tasks and run.start > now else start + (run.stop - run.start)
-            kept.append(Run(run.item, start, stop, run.value, LEFT if stop == start else run.error))
+            if (run.start > now and task in tasks) or not gone.isdisjoint(inputs):
+                gone.add(task)
+                kept.append(Run(run.item, start, start, 0, LEFT))
+            else:
+                kept.append(Run(run.item, start, start + (run.stop - run.start), run.value, run.error))
         self.runs = kept
