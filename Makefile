@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them need only make and a Python of at least 3.11 with its venv module.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core test-pure compile check lint types rules docs wheel bench dask-suites cases clean
+.PHONY: help demo test test-core test-pure compile check lint types rules docs wheel bench faults dask-suites cases clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -77,6 +77,9 @@ wheel: $(VENV)/.dev ## build the wheel and try it in a virtual environment of it
 
 bench: compile ## compare with dask's threaded scheduler (minutes)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
+
+faults: compile ## run 20,000 simulated cases in which things go wrong (SEEDS=n, FROM=n)
+	@$(BIN)/python -m hetsched.sims faults --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0) $(ARGS)
 
 dask-suites: $(VENV)/.test ## run the suites that dask ships on hetsched (SAMPLE=1: a few of them)
 	@$(BIN)/python tests/dask_suites/run.py $(if $(SAMPLE),--sample) $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from hetsched.worker.instructions import Item
 
@@ -15,14 +15,8 @@ FAILED: Final = "failed"
 """The error of a task that is to fail."""
 
 
-class Run(NamedTuple):
-    """One task of a batch: what was ordered, when it starts and stops, its value, and its error (None: it is done)."""
-
-    item: Item
-    start: float
-    stop: float
-    value: int
-    error: Any
+Run: TypeAlias = "tuple[Item, float, float, int, Any]"
+"""One task of a batch: what was ordered, when it starts and stops, its value, and its error (None: it is done)."""
 
 
 class Batch:
@@ -42,7 +36,7 @@ class Batch:
     @property
     def end(self) -> float:
         """When it is through (seconds)."""
-        return self.runs[-1].stop
+        return self.runs[-1][2]
 
     def take_back(self, count: int, now: float) -> list[int]:
         """Take back up to ``count`` tasks that have not begun, the last first; the first stays in any case."""
@@ -50,8 +44,8 @@ class Batch:
         while self.rest and len(taken) < count:
             taken.append(self.rest.pop())
         runs = self.runs
-        while len(runs) > 1 and runs[-1].start > now and len(taken) < count:
-            taken.append(runs.pop().item[0])
+        while len(runs) > 1 and runs[-1][1] > now and len(taken) < count:
+            taken.append(runs.pop()[0][0])
         return taken
 
     def skip(self, tasks: Collection[int], now: float) -> None:
@@ -59,12 +53,11 @@ class Batch:
         runs = self.runs
         kept = [runs[0]]
         gone: set[int] = set()
-        for run in runs[1:]:
-            task, inputs = run.item[0], run.item[3]
-            start = kept[-1].stop
-            if (run.start > now and task in tasks) or not gone.isdisjoint(inputs):
-                gone.add(task)
-                kept.append(Run(run.item, start, start, 0, LEFT))
+        for item, start, stop, value, error in runs[1:]:
+            begin = kept[-1][2]
+            if (start > now and item[0] in tasks) or not gone.isdisjoint(item[3]):
+                gone.add(item[0])
+                kept.append((item, begin, begin, 0, LEFT))
             else:
-                kept.append(Run(run.item, start, start + (run.stop - run.start), run.value, run.error))
+                kept.append((item, begin, begin + (stop - start), value, error))
         self.runs = kept

@@ -29,7 +29,7 @@ from hetsched.worker.state import WorkerState
 from hetsched.worker.thresholds import MemoryState
 from hetsched.worker.transfers import Transfers
 
-from .batch import LEFT, Batch, Run
+from .batch import LEFT, Batch
 from .memory import Memory
 from .model import Machine
 from .network.transfer import Transfer
@@ -117,19 +117,19 @@ class Hands:
     def _obey(self, instructions: Sequence[Instruction]) -> None:
         for instruction in instructions:
             match instruction:
-                case Execute(executor, number, items):
-                    self._execute(executor, number, items)
-                case Tell(message):
-                    self.world.server.told(self, message)
-                case Drop(tasks):
-                    for task in tasks:
+                case Execute():
+                    self._execute(instruction)
+                case Tell():
+                    self.world.server.told(self, instruction.message)
+                case Drop():
+                    for task in instruction.tasks:
                         self._drop(task)
-                case Fetch(peer, tasks):
-                    self.world.network.ask(self, peer, tasks)
-                case Stop(tasks):
-                    self._stop(tasks)
-                case Reclaim(number, count):
-                    self._reclaim(number, count)
+                case Fetch():
+                    self.world.network.ask(self, instruction.peer, instruction.tasks)
+                case Stop():
+                    self._stop(instruction.tasks)
+                case Reclaim():
+                    self._reclaim(instruction.batch, instruction.tasks)
                 case _:
                     assert_never(instruction)
 
@@ -208,8 +208,9 @@ class Hands:
 
     # Running
 
-    def _execute(self, executor: str, number: int, items: Sequence[Item]) -> None:
+    def _execute(self, order: Execute) -> None:
         """Find out what a batch will come to, and have its end happen."""
+        executor, number, items = order
         world = self.world
         batch = self.batches[number] = Batch(number, executor, self._free_slots[executor].pop())
         kind = self._kinds[executor]
@@ -219,7 +220,7 @@ class Hands:
         for n, item in enumerate(items):
             value, error = self._foresee(item, made)
             stop = start if error is LEFT else start + self._seconds(item, kind)
-            runs.append(Run(item, start, stop, value, error))
+            runs.append((item, start, stop, value, error))
             start = stop
             if stop - now > SLICE_SECONDS:
                 batch.rest.extend(left[0] for left in items[n + 1 :])
@@ -268,7 +269,7 @@ class Hands:
         left: list[TaskId] = []
         missing: list[TaskId] = []
         keep: set[TaskId] = set()
-        self.busy[batch.executor] += batch.runs[-1].stop - batch.runs[0].start
+        self.busy[batch.executor] += batch.runs[-1][2] - batch.runs[0][1]
         for item, start, stop, value, error in batch.runs:
             task, attempt, _, inputs, drops = item
             if error is LEFT:
@@ -291,7 +292,7 @@ class Hands:
             done.append((task, attempt, start, stop, nbytes, nbytes if batch.executor == "gpu" else 0))
         if self.stopped:
             self.stopped.difference_update(batch.rest)
-            self.stopped.difference_update(run.item[0] for run in batch.runs)
+            self.stopped.difference_update(run[0][0] for run in batch.runs)
         self.feed(BatchExecuted(batch.number, done, failed, left + batch.rest, missing))
 
     def _reclaim(self, number: int, count: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from hetsched.core.check import check
-from hetsched.core.commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTask, RunTasks
 from hetsched.core.events import (
     CapacityChanged,
     ClientEvent,
@@ -251,13 +251,21 @@ def _named(event: Event, commands: Sequence[Command]) -> int:
 def _nearest_first(command: Any, workers: Mapping[str, Worker]) -> Any:
     """An order whose holders are sorted: those of the worker's own pool first."""
     pool = workers[command.worker].machine.pool
-
-    def sort(holders: Any) -> list[Any]:
-        return [(i, tuple(sorted(names, key=lambda n: workers[n].machine.pool != pool))) for i, names in holders]
-
     match command:
-        case RunTasks(worker, tasks):
-            return RunTasks(worker, [o._replace(holders=sort(o.holders)) if o.holders else o for o in tasks])
-        case FetchKeys(worker, holders):
-            return FetchKeys(worker, sort(holders))
+        case RunTasks():
+            return RunTasks(command.worker, [_from_near(order, workers, pool) for order in command.tasks])
+        case FetchKeys():
+            return FetchKeys(command.worker, _near(command.holders, workers, pool))
     return command
+
+
+def _from_near(order: RunTask, workers: Mapping[str, Worker], pool: str | None) -> RunTask:
+    return order._replace(holders=_near(order.holders, workers, pool)) if order.holders else order
+
+
+def _near(holders: Any, workers: Mapping[str, Worker], pool: str | None) -> list[tuple[int, tuple[str, ...]]]:
+    found: list[tuple[int, tuple[str, ...]]] = []
+    for task, names in holders:
+        near = [name for name in names if workers[name].machine.pool == pool]
+        found.append((task, (*near, *(name for name in names if name not in near))))
+    return found

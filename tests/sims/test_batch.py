@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hetsched.core.types import TaskSpec
-from hetsched.sims.batch import LEFT, Batch, Run
+from hetsched.sims.batch import LEFT, Batch
 
 
 def batch(*tasks):
@@ -12,13 +12,13 @@ def batch(*tasks):
     start = 0.0
     for task, seconds, inputs in tasks:
         item = (task, 0, TaskSpec(task, sum), inputs, [])
-        found.runs.append(Run(item, start, start + seconds, task, None))
+        found.runs.append((item, start, start + seconds, task, None))
         start += seconds
     return found
 
 
 def times(found):
-    return [(run.item[0], run.start, run.stop, run.error) for run in found.runs]
+    return [(item[0], start, stop, error) for item, start, stop, _, error in found.runs]
 
 
 def test_the_last_are_taken_back_first_and_what_has_begun_is_not():
