@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them need only make and a Python of at least 3.11 with its venv module.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core test-pure compile check lint types rules docs wheel bench bench-task faults dask-suites cases clean
+.PHONY: help demo test gpu-test test-core test-pure compile check lint types rules docs wheel bench bench-task faults dask-suites cases clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -52,6 +52,9 @@ test-core: $(VENV)/.test ## run the tests that are quick and depend on the Pytho
 
 test-pure: $(VENV)/.test ## run the tests of the modules that are compiled, on their sources
 	@HETSCHED_PURE=1 $(BIN)/python -m pytest -q tests/core tests/worker $(ARGS)
+
+gpu-test: $(VENV)/.test ## run the tests that need a GPU (CuPy and torch have to be in the environment)
+	@$(BIN)/python -m pytest -q -rs -m gpu $(ARGS)
 
 check: lint types rules docs wheel ## style, types, the rules of the house, docs, packaging
 

@@ -20,6 +20,7 @@ from dask.system import CPU_COUNT
 from hetsched.client import active
 from hetsched.core.annotations import executor_of
 from hetsched.core.types import Key
+from hetsched.detection import keep, look
 from hetsched.embedded import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
@@ -91,7 +92,7 @@ def get(
         _warn_of_pretending(cluster, built)
         if cache is not None:
             cache.update(built.literals)
-        call = run(cluster, built, cpus)
+        call = run(cluster, built, cpus, None, look(built.tasks))
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:
@@ -100,7 +101,10 @@ def get(
             if cache is not None:
                 cache.update(built.literals)
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
-    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report()))
+    cases = cluster.cases()
+    if cases:
+        keep(cases)
+    remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report(), cases))
     if cache is not None:
         cache.update(values)
     return shaped(keys, values)
@@ -190,6 +194,7 @@ def _close() -> None:
     global _cluster
     cluster, _cluster = _cluster, None
     if cluster is not None:
+        keep(cluster.cases(), everything=True)
         cluster.close()
 
 

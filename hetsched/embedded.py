@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, assert_never
 
 import trio
 
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks, RunTasks
 from hetsched.core.costs import measured_sizes
 from hetsched.core.events import (
     CapacityChanged,
@@ -27,9 +27,12 @@ from hetsched.core.events import (
     TasksFinished,
     WorkerJoined,
 )
+from hetsched.core.gpu import Case
+from hetsched.core.makers import Maker
 from hetsched.core.plugins import Plugins
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import ANY_POOL, Capacity, Outcome, TaskId, TaskSpec
+from hetsched.core.verdicts import cases_of
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.current import current_batch
 from hetsched.worker.engine import Engine
@@ -162,6 +165,8 @@ class Embedded:
         wanted: Sequence[int],
         cpus: int | None = None,
         follow: Callable[[Call], None] | None = None,
+        makers: Sequence[Maker] = (),
+        made_by: Sequence[int] = (),
     ) -> Call:
         """Run a graph and wait for it; the call returned holds results, or the failure.
 
@@ -182,7 +187,8 @@ class Embedded:
         depth = 0 if inside is None else self._depth(inside.task) + 1
         call = Call(number, len(tasks), len(wanted), depth, follow)
         try:
-            submission = Submission(GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes), call)
+            graph = GraphSubmitted(_CLIENT, number, tasks, wanted, depth, lanes, (), None, makers, made_by)
+            submission = Submission(graph, call)
             if inside is None:
                 self._post(submission, lane)
                 if outer is None or outer.owner is None:
@@ -228,6 +234,10 @@ class Embedded:
                 self._post(CapacityChanged(WORKER, capacity))
                 self._capacity = capacity
         return name
+
+    def cases(self) -> list[Case]:
+        """The evidence on kinds of tasks there is; for any thread, to be read only."""
+        return cases_of(self._scheduler.state)
 
     def ask(self, do: Callable[[Scheduler], Any]) -> Any:
         """Have something looked up in the scheduler, between two events; return what comes of it, or raise that."""
@@ -322,7 +332,7 @@ class Embedded:
             self._calls.pop(event.graph, None)
         for command in self._scheduler.handle(event, perf_counter()):
             match command:
-                case RunTasks() | CancelTasks() | FreeKeys() | FetchKeys():
+                case RunTasks() | MoveTasks() | CancelTasks() | FreeKeys() | FetchKeys():
                     garbage += self._engine.order(command)
                 case KeysReady():
                     self._keys_ready(command)

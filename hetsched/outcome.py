@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hetsched.core.commands import KeysFailed
+from hetsched.core.makers import Maker
 from hetsched.core.types import Key, TaskSpec
 from hetsched.embedded import Call, Embedded
 from hetsched.graph.build import Built
@@ -16,13 +17,17 @@ __all__ = ["note_task", "run", "shaped", "told", "values_of"]
 
 
 def run(
-    cluster: Embedded, built: Built, cpus: int | None, follow: Callable[[Call], None] | None = None
+    cluster: Embedded,
+    built: Built,
+    cpus: int | None,
+    follow: Callable[[Call], None] | None = None,
+    seen: tuple[Sequence[Maker], Sequence[int]] = ((), ()),
 ) -> Call | None:
-    """Run the tasks, if there are any; raises what the first that failed raised."""
+    """Run the tasks, if there are any; raises what the first that failed raised. ``seen`` are their makers."""
     if not built.tasks:
         return None
     put_in_context(built.tasks)
-    call = cluster.run(built.tasks, list(dict.fromkeys(built.places.values())), cpus, follow)
+    call = cluster.run(built.tasks, list(dict.fromkeys(built.places.values())), cpus, follow, *seen)
     if call.failure is not None:
         failure, call.failure = call.failure, None
         error = told(failure, built.tasks)

@@ -61,6 +61,9 @@ def _read(entry: Any) -> tuple[PoolPair, Link]:
     between = entry.get("between")
     if not isinstance(between, list | tuple) or len(between) != 2 or between[0] == between[1]:
         raise ValueError(f"{where}, and does not say between which two pools: {_FORM}")
+    for pool in between:
+        if pool is not None and (isinstance(pool, bool) or not isinstance(pool, str | int) or pool == ""):
+            raise ValueError(f"{where}, and {pool!r} is no pool's name (null: workers in no pool): {_FORM}")
     one, other = (None if pool is None else str(pool) for pool in between)
     bandwidth, latency, price = entry.get("bandwidth"), entry.get("latency"), entry.get("price")
     try:
@@ -71,6 +74,9 @@ def _read(entry: Any) -> tuple[PoolPair, Link]:
         )
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}, and {error}: {_FORM}") from None
-    if link.bandwidth == 0 or (link.price is not None and not 0 <= link.price < float("inf")):
+    if one == other:
+        raise ValueError(f"{where}, and does not say between which two pools: {_FORM}")
+    paid = link.price is None or (0 <= link.price < float("inf") and not isinstance(price, bool))
+    if link.bandwidth == 0 or not paid:
         raise ValueError(f"{where}, with a bandwidth or price that cannot be: {_FORM}")
     return (one, other), link

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple
 
+from hetsched.core.gpu import Case
 from hetsched.core.types import Key, TaskSpec, prefix_of
+from hetsched.core.verdicts import GpuRow, rows
 from hetsched.embedded import Call
 
 __all__ = ["Report", "TaskRow", "last_report", "remember"]
@@ -42,10 +44,12 @@ class Report:
         started: float,
         pretended_gpu: bool,
         plugins: Mapping[str, Mapping[str, Any]] | None = None,
+        cases: Sequence[Case] = (),
     ) -> None:
         self.seconds = perf_counter() - started
         self.pretended_gpu = pretended_gpu
         self.plugins = dict(plugins or {})
+        self._cases = cases
         self._keys = [spec.key for spec in tasks]
         self._annotations = [spec.annotations for spec in tasks]
         self._base = call.base if call is not None else 0
@@ -60,6 +64,14 @@ class Report:
         if self._rows is None:
             self._rows = list(self._make_rows())
         return self._rows
+
+    @property
+    def gpu(self) -> list[GpuRow]:
+        """What is thought, up to now, of the kinds of tasks on which there is evidence that they are for the GPU.
+
+        Of all computations of this process so far, not of this one alone; empty where nothing was seen of a device.
+        """
+        return rows(self._cases)
 
     def _make_rows(self) -> Iterator[TaskRow]:
         count = len(self._keys)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from hetsched.callbacks import Callbacks
 from hetsched.core.types import EACH, Key, TaskSpec
+from hetsched.detection import look
 from hetsched.embedded import LOOK_SECONDS, Call, Embedded
 from hetsched.graph.build import Built
 from hetsched.outcome import run, values_of
@@ -72,7 +73,7 @@ class Watch:
         with self.callbacks.around() as built:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
-                call = run(cluster, built._replace(tasks=watched), cpus, self._follow)
+                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, look(built.tasks))
             except Exception as error:
                 self._run_again(error)
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import signal
 
 import pytest
@@ -14,6 +15,9 @@ pytest_plugins = ["pytester", "time_limit"]
 settings.register_profile("hetsched", deadline=None, print_blob=True)
 settings.load_profile("hetsched")
 
+
+# What tests find out about GPU tasks is nobody's to remember.
+os.environ.setdefault("DASK_HETSCHED__GPU__LEARN", "false")
 
 # A shell's background job is born with Ctrl-C ignored, and so would be what tests interrupt, here and in children.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

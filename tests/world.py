@@ -11,7 +11,7 @@ from collections import deque
 from typing import Any
 
 from hetsched.core import check as checks
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTasks
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks, RunTasks
 from hetsched.core.events import (
     GraphCancelled,
     GraphReleased,
@@ -65,6 +65,7 @@ class Batch:
         self.failed: list[Any] = []
         self.left: list[int] = []
         self.missing: list[int] = []
+        self.device: list[tuple[int, str]] = []
 
     def over(self) -> bool:
         return not self.items or len(self.done) >= self.limit
@@ -139,6 +140,8 @@ class SimWorker:
             batch.keep.update(inputs)
         elif self.world.fails(task, spec):
             batch.failed.append((task, attempt, f"error of {spec.key}", True))
+            if self.world.rng.random() < self.world.devices:
+                batch.device.append((task, "no context"))
             self.store.pop(task, None)
             batch.keep.update(inputs)
         else:
@@ -148,12 +151,13 @@ class SimWorker:
                     self.store.pop(i, None)
             now = self.world.now
             sizes = self.world.sizes
-            batch.done.append((task, attempt, now, now + spec.func, sizes[task % len(sizes)], 0))
+            outcome = (task, attempt, now, now + spec.func, sizes[task % len(sizes)], self.world.cuda_nbytes(spec))
+            batch.done.append(outcome)
 
     def report(self, number: int) -> None:
         batch = self.batches.pop(number)
         batch.left.extend(item[0] for item in batch.items)
-        self.feed(BatchExecuted(number, batch.done, batch.failed, batch.left, batch.missing))
+        self.feed(BatchExecuted(number, batch.done, batch.failed, batch.left, batch.missing, (), batch.device))
         self.stopped.difference_update(batch.left)
         self.stopped.difference_update(outcome[0] for outcome in (*batch.done, *batch.failed))
 
@@ -167,6 +171,7 @@ class World:
         policy: str = "earliest_finish",
         flaky: float = 0.0,
         unreachable: float = 0.0,
+        devices: float = 0.0,
         options: Options | None = None,
     ) -> None:
         self.rng = random.Random(seed)
@@ -182,6 +187,8 @@ class World:
         """How often a task that may be retried fails at first."""
         self.unreachable = unreachable
         """How often a peer gives nothing of what it is asked for."""
+        self.devices = devices
+        """How often a result is on a device, of kinds of tasks that make such then, and an error one of a device."""
         self.failed_once: set[Any] = set()
         self.broken: set[Any] = set()
         """Keys that fail whenever they run."""
@@ -202,6 +209,12 @@ class World:
             self.failed_once.add(task)
             return True
         return False
+
+    def cuda_nbytes(self, spec: TaskSpec) -> int:
+        """What a result takes on a device: kinds of tasks change what they make in the course of a run."""
+        if not self.devices or (len(spec.key[0]) + ord(spec.key[0][0]) + int(self.now * 20)) % 3 == 0:
+            return 0
+        return 8 * (self.rng.random() < self.devices)
 
     # acts
 
@@ -247,8 +260,8 @@ class World:
                 case FetchKeys():
                     if command.worker in self.workers:
                         self.workers[command.worker].from_scheduler.append(command)
-                case RunTasks() | CancelTasks() | FreeKeys():
-                    assert command.tasks, command
+                case RunTasks() | CancelTasks() | FreeKeys() | MoveTasks():
+                    assert command.tasks or isinstance(command, MoveTasks), command
                     assert (type(command), command.worker) not in orders, f"two of a kind: {commands}"
                     orders.add((type(command), command.worker))
                     if command.worker in self.workers:
@@ -265,7 +278,7 @@ class World:
     def graphs_of(self, event: Any) -> set[Graph] | None:
         """The graphs whose tasks an event is about, None for any."""
         match event:
-            case TasksFinished():
+            case TasksFinished() if not self.devices:
                 return self.graphs_with([outcome[0] for outcome in event.outcomes])
             case ReplicasAdded():
                 return self.graphs_with(event.tasks)

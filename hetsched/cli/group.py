@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .asking import explain, status
+from .gpu import gpu
 from .scheduler import scheduler
 from .worker import worker
 
@@ -16,7 +17,7 @@ def hetsched() -> None:
     """Schedule graphs on machines that are not all alike."""
 
 
-for _command in (scheduler, worker, status, explain):
+for _command in (scheduler, worker, status, explain, gpu):
     hetsched.add_command(_command)
 
 

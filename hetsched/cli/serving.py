@@ -15,6 +15,7 @@ import trio
 from hetsched import config, pool_links
 from hetsched.comm.introduction import introduce
 from hetsched.core.scheduler import Options, Scheduler
+from hetsched.detection import learned
 from hetsched.errors import HetschedError
 from hetsched.server.plugins import Door, installed_plugins, load_plugin, logged_plugins
 from hetsched.server.recording import Recorder
@@ -96,7 +97,7 @@ def _server(settings: SchedulerSettings, recorder: Recorder | None) -> Server:
         for called, plugin in installed_plugins():
             plugins.add(plugin, called)
     scheduler = Scheduler(settings.policy, options, plugins)
-    return Server(scheduler, hello, limits, recorder, Door(plugins, open=settings.client_plugins))
+    return Server(scheduler, hello, limits, recorder, Door(plugins, open=settings.client_plugins), learned())
 
 
 def _stop(server: Server, name: str) -> None:

@@ -12,6 +12,7 @@ import trio
 from dask.base import get_annotations
 
 from hetsched.core.types import Key
+from hetsched.core.verdicts import GpuRow
 from hetsched.graph.build import build
 from hetsched.outcome import shaped
 
@@ -103,6 +104,10 @@ class AsyncClient(Submitting[AsyncFuture]):
     async def scheduler_info(self) -> dict[str, Any]:
         """See :meth:`hetsched.Client.scheduler_info`."""
         return await calls.info(self.session)
+
+    async def gpu_report(self) -> list[GpuRow]:
+        """See :meth:`hetsched.Client.gpu_report`."""
+        return await calls.gpu_report(self.session)
 
     async def explain(self, task: AsyncFuture | Key) -> dict[str, Any]:
         """See :meth:`hetsched.Client.explain`."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import trio
 
 from hetsched.core.types import Key
+from hetsched.core.verdicts import GpuRow
 from hetsched.errors import ProtocolError
 from hetsched.graph.build import Built
 
@@ -106,6 +107,14 @@ async def info(session: Session) -> dict[str, Any]:
     """What the scheduler says of itself, its workers and clients."""
     answer: dict[str, Any] = await session.ask("info", None)
     return answer
+
+
+async def gpu_report(session: Session) -> list[GpuRow]:
+    """What the scheduler thinks of the kinds of tasks that may be for the GPU."""
+    return [
+        GpuRow(*row[:5], tuple(row[5]), *row[6:9], tuple(row[9]))  # type: ignore[call-arg]
+        for row in await session.ask("gpu", None)
+    ]
 
 
 async def sizes(session: Session, prefixes: Iterable[str]) -> dict[str, float]:

@@ -15,6 +15,7 @@ from dask.callbacks import local_callbacks
 
 from hetsched.callbacks import Callbacks, with_known
 from hetsched.core.types import EACH, Key, TaskSpec
+from hetsched.core.verdicts import GpuRow
 from hetsched.graph.build import Built, build
 from hetsched.outcome import shaped
 
@@ -184,6 +185,10 @@ class Client(Submitting[Future]):
     def scheduler_info(self) -> dict[str, Any]:
         """Tell what the scheduler knows of its workers and clients, with the terms agreed on each connection."""
         return self._loop.run(calls.info, self.session)
+
+    def gpu_report(self) -> list[GpuRow]:
+        """Tell what the scheduler thinks of the kinds of tasks that may be for the GPU, and how they were placed."""
+        return self._loop.run(calls.gpu_report, self.session)
 
     def measured_sizes(self, prefixes: Iterable[str]) -> dict[str, float]:
         """Tell the mean bytes of a result for those kinds of tasks, told by prefix, that have run on the cluster."""

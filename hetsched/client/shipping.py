@@ -12,6 +12,8 @@ from hetsched.comm.functions import Function, dump_function
 from hetsched.comm.messages import GraphPart
 from hetsched.comm.pickling import PYTHON, Pickled, dumps
 from hetsched.core.types import EACH, Key, Ref, TaskSpec
+from hetsched.detection import wanted
+from hetsched.graph.makers import Makers
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.plan import OnList
 
@@ -109,6 +111,7 @@ class _Packer:
         """A payload in which one function and one set of annotations is all there is."""
         self._numbers: dict[int, int] = {}
         self._run = PAYLOAD_TASKS
+        self._makers = Makers() if wanted() else None
         self._often: Counter[int] | None = None
         """How many tasks of a message have a function, by id; counted where that matters."""
 
@@ -144,9 +147,11 @@ class _Packer:
         if done < len(keys):
             keys, dependencies = keys[:done], dependencies[:done]
         one = noted.part(0, done)
+        makers, made_by = ([], []) if self._makers is None else self._makers.take(tasks[:done])
         message = GraphPart(
             "", -1, total, first, sayable(keys), dependencies, (), [*notes.values()],
             () if not notes else [one] if isinstance(one, int) else one, tuple(functions), payloads, urgency,
+            (), makers, made_by,
         )  # fmt: skip
         return Part(message, data + frames, nbytes), done
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks
 from hetsched.core.events import (
     CapacityChanged,
     GraphCancelled,
@@ -20,8 +20,10 @@ from hetsched.core.events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TasksReturned,
     TransfersMeasured,
 )
+from hetsched.core.makers import Maker
 from hetsched.core.types import Capacity, ClientId, Key, TaskId, WorkerId
 
 __all__ = [
@@ -76,6 +78,8 @@ class GraphPart(NamedTuple):
     payloads: Sequence[tuple[int, int, Sequence[int]]]
     urgency: int = 0
     externals: Sequence[tuple[int, int]] = ()
+    makers: Sequence[Maker] = ()
+    made_by: Sequence[int] = ()
 
 
 class OrderRow(NamedTuple):
@@ -227,11 +231,11 @@ class ResultsSent(NamedTuple):
 FROM_CLIENT = (GraphPart, KeysReleased, ResultsMissing, GraphReleased, GraphCancelled, Asked)
 TO_CLIENT = (KeysReady, KeysFailed, Answered, PeerLost, Warned, PickleLimited, Closed)
 FROM_WORKER = (
-    WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, InputsMissing, ReplicasAdded, CapacityChanged,
-    TransfersMeasured,
+    WorkerOffered, HeartBeat, WorkerLeaving, TasksFinished, TasksFailed, TasksReturned, InputsMissing, ReplicasAdded,
+    CapacityChanged, TransfersMeasured,
 )  # fmt: skip
 TO_WORKER = (
-    WorkerWelcomed, BeatHeard, Orders, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
+    WorkerWelcomed, BeatHeard, Orders, MoveTasks, CancelTasks, FreeKeys, FetchKeys, PayloadsDropped, PeerLost, Closed,
 )  # fmt: skip
 DIRECTIONS = {
     "FROM_CLIENT": "A client to the scheduler",

@@ -93,9 +93,10 @@ class Depot:
                 tasks.append(spec)
                 position += 1
         if part.first:
-            return GraphExtended(part.client, part.graph, tasks, part.wanted)
+            return GraphExtended(part.client, part.graph, tasks, part.wanted, part.makers, part.made_by)
         return GraphSubmitted(
-            part.client, part.graph, tasks, part.wanted, part.urgency, None, part.externals, part.total
+            part.client, part.graph, tasks, part.wanted, part.urgency, None, part.externals, part.total, part.makers,
+            part.made_by,
         )
 
     def _keep(self, digest: bytes, data: Any) -> Code:

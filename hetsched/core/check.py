@@ -32,6 +32,10 @@ def check(state: State) -> None:
     for worker in state.workers.values():
         _check_worker(state, worker)
     _check_ready(state)
+    assert not state.flipped, "a verdict has not been carried out"
+    for kind in state.prefixes.values():
+        assert kind.gpu is (kind.case is not None and kind.case.places), f"{kind.kind}: the verdict is not its case's"
+        assert state.suspects or kind.case is None
 
 
 def _check_task(state: State, ts: TaskState) -> None:
@@ -63,6 +67,20 @@ def _check_task(state: State, ts: TaskState) -> None:
         for d in ts.dependencies:
             assert d.phase is Phase.MEMORY or d.processing_on is where, f"{ts!r} was assigned and {d!r} is not there"
     _check_users(ts, wanted)
+    _check_place(state, ts)
+
+
+def _check_place(state: State, ts: TaskState) -> None:
+    whole = ts.needs.whole or ts.needs
+    base = whole.base or whole
+    assert whole is base or whole is base.twin, f"{ts!r} has other demands than its own"
+    if not base.free or ts.phase not in (Phase.WAITING, Phase.READY):
+        return
+    usable = any(base.on_gpu().may_meet(name, w.capacity) for name, w in state.workers.items())
+    if ts.prefix.gpu and usable:
+        assert whole is base.twin, f"{ts!r} is a GPU task and does not demand a GPU; story: {ts.tell_story()}"
+    if not usable:
+        assert whole is base, f"{ts!r} demands a GPU, and no worker has one; story: {ts.tell_story()}"
 
 
 def _check_users(ts: TaskState, wanted: bool) -> None:

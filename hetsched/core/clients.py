@@ -75,7 +75,7 @@ class Clients:
         if graph is None or graph.left:
             return  # it was given up, or refused, while this was on its way
         was_open = graph.open
-        tasks = extend_graph(self._state, graph, event.tasks, event.wanted)
+        tasks = extend_graph(self._state, graph, event, now)
         for ts in tasks:
             for d in ts.dependencies:
                 ts.waiting_on -= d.phase is _MEMORY

@@ -15,6 +15,7 @@ __all__ = [
     "FreeKeys",
     "KeysFailed",
     "KeysReady",
+    "MoveTasks",
     "RunTask",
     "RunTasks",
     "WorkerCommand",
@@ -27,7 +28,8 @@ class RunTask(NamedTuple):
     ``inputs`` are the ids of its dependencies, in the spec's order; ``holders`` says, for those that are neither on the
     worker nor being made there, who has them. Smaller ``rank`` runs first. A result with ``uses`` > 0 is forgotten by
     the worker, untold, when that many tasks of its own have read it; 0 means it is kept until freed. ``attempt`` tells
-    this order from earlier ones for the same task, and comes back with the outcome.
+    this order from earlier ones for the same task, and comes back with the outcome. ``prefix`` names the kind of task;
+    of tasks that a person has said are for the CPU it ends in "!".
     """
 
     task: TaskId
@@ -47,6 +49,18 @@ class RunTasks(NamedTuple):
 
     worker: WorkerId
     tasks: Sequence[RunTask]
+
+
+class MoveTasks(NamedTuple):
+    """Run these on another executor, ``(task, executor)``, if they have not begun; those that run stay where they are.
+
+    A worker that has no such executor puts them down and says so. ``kinds`` are kinds of tasks (the ``prefix`` of their
+    orders) that are GPU tasks from now on, or not: ``(kind, whether)``.
+    """
+
+    worker: WorkerId
+    tasks: Sequence[tuple[TaskId, str]]
+    kinds: Sequence[tuple[str, bool]]
 
 
 class CancelTasks(NamedTuple):
@@ -94,7 +108,7 @@ class KeysFailed(NamedTuple):
     story: str
 
 
-WorkerCommand: TypeAlias = RunTasks | CancelTasks | FreeKeys | FetchKeys
+WorkerCommand: TypeAlias = RunTasks | MoveTasks | CancelTasks | FreeKeys | FetchKeys
 """What the scheduler's channel carries to a worker."""
 
 ClientCommand: TypeAlias = KeysReady | KeysFailed

@@ -215,8 +215,9 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
         else:
             ts.forgets = True
             uses = len(ts.dependents)
+    kind = ts.prefix.bound if needs.bound else ts.prefix.kind
     if not ts.dependencies:
-        return _make(RunTask, (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, (), uses, ts.attempt, res, ()))
+        return _make(RunTask, (ts.id, ts.rank, ts.spec, kind, needs.executor, (), uses, ts.attempt, res, ()))
     holders: list[tuple[int, tuple[str, ...]]] = []
     inputs = []
     for d in ts.dependencies:
@@ -225,7 +226,7 @@ def _order(ts: TaskState, worker: WorkerState) -> RunTask:
             holders.append((d.id, _nearest_first(d, worker)))
     return _make(
         RunTask,
-        (ts.id, ts.rank, ts.spec, ts.prefix.name, needs.executor, inputs, uses, ts.attempt, res, holders),
+        (ts.id, ts.rank, ts.spec, kind, needs.executor, inputs, uses, ts.attempt, res, holders),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from .evidence import Evidence
+from .makers import Maker
 from .types import Capacity, ClientId, Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "ResultsMissing",
     "TasksFailed",
     "TasksFinished",
+    "TasksReturned",
     "TasksStranded",
     "TimePassed",
     "TransfersMeasured",
@@ -44,6 +47,9 @@ class GraphSubmitted(NamedTuple):
     A negative dependency ``-1 - n`` is the n-th of ``externals``: ``(graph, position)`` of a result that this client
     wants of another graph. ``total`` says how many tasks the graph has in all, if the rest follows as
     :class:`GraphExtended`.
+
+    ``makers`` are the functions the tasks call and ``made_by`` says of each task which, by its place among them; both
+    are empty where nobody looked. The makers of later parts go on counting.
     """
 
     client: ClientId
@@ -54,6 +60,8 @@ class GraphSubmitted(NamedTuple):
     lanes: dict[str, str] | None = None
     externals: Sequence[tuple[int, int]] = ()
     total: int | None = None
+    makers: Sequence[Maker] = ()
+    made_by: Sequence[int] = ()
 
 
 class GraphExtended(NamedTuple):
@@ -63,6 +71,8 @@ class GraphExtended(NamedTuple):
     graph: int
     tasks: Sequence[TaskSpec]
     wanted: Sequence[int]
+    makers: Sequence[Maker] = ()
+    made_by: Sequence[int] = ()
 
 
 class KeysReleased(NamedTuple):
@@ -129,19 +139,35 @@ class WorkerLost(NamedTuple):
 
 
 class TasksFinished(NamedTuple):
-    """Tasks have run on a worker, which now holds their results."""
+    """Tasks have run on a worker, which now holds their results.
+
+    ``seen`` is what probes of device memory saw of some of them; ``watched`` says that such were at work.
+    """
 
     worker: WorkerId
     executor: str
     outcomes: Sequence[Outcome]
+    seen: Sequence[tuple[TaskId, Evidence]] = ()
+    watched: bool = False
 
 
 class TasksFailed(NamedTuple):
-    """Tasks raised. ``failures`` holds ``(task, attempt, error, may_retry)``; the error is opaque to the scheduler."""
+    """Tasks raised. ``failures`` holds ``(task, attempt, error, may_retry)``; the error is opaque to the scheduler.
+
+    ``device`` are those of them that failed with an error of a device, each with a word on it.
+    """
 
     worker: WorkerId
     executor: str
     failures: Sequence[tuple[TaskId, int, Any, bool]]
+    device: Sequence[tuple[TaskId, str]] = ()
+
+
+class TasksReturned(NamedTuple):
+    """A worker has put down tasks that it had not begun and has no executor for, told as ``(task, attempt)``."""
+
+    worker: WorkerId
+    tasks: Sequence[tuple[TaskId, int]]
 
 
 class InputsMissing(NamedTuple):
@@ -196,6 +222,7 @@ WorkerEvent: TypeAlias = (
     | WorkerLost
     | TasksFinished
     | TasksFailed
+    | TasksReturned
     | InputsMissing
     | ReplicasAdded
     | TransfersMeasured

@@ -8,6 +8,7 @@ from typing import Any, Final
 from .needs import Needs
 from .state import LIVE, Phase, State, TaskState
 from .types import Capacity, WorkerId
+from .verdicts import tell, verdict_on
 
 __all__ = ["MOST_FOUND", "evidence_of", "explain", "find", "what_there_is"]
 
@@ -15,6 +16,7 @@ MOST_FOUND: Final = 10
 """The most tasks of one key that are told of."""
 
 _MOST_INPUTS: Final = 10
+_MOST_EVIDENCE: Final = 5
 
 
 def find(state: State, key: Any, first: str | None = None) -> list[TaskState]:
@@ -51,6 +53,7 @@ def explain(state: State, ts: TaskState) -> dict[str, Any]:
         "who_has": [w.id for w in ts.who_has],
         "inputs": inputs,
         "attempts": ts.attempt + 1,
+        "gpu": verdict_on(state, ts),
     }
     found["text"] = _tell(ts, needs, workers, found)
     return found
@@ -63,7 +66,11 @@ def evidence_of(ts: TaskState) -> list[tuple[str, str]]:
     resources = said.get("resources")
     if isinstance(resources, Mapping) and resources.get("GPU"):
         words.append(f"resources GPU={resources['GPU']:g}")
-    return [("annotation", word) for word in words] or [("default", "nothing says otherwise")]
+    if words:
+        return [("annotation", word) for word in words]
+    case = ts.prefix.case
+    seen = case.evidence()[:_MOST_EVIDENCE] if case is not None else []
+    return [(kind, detail) for kind, _, detail, _ in seen] or [("default", "nothing says otherwise")]
 
 
 def what_there_is(workers: Mapping[WorkerId, Capacity]) -> str:
@@ -97,6 +104,7 @@ def _tell(ts: TaskState, needs: Needs, workers: Mapping[WorkerId, Capacity], fou
     lines.extend(f"  executor {ts.executor!r}: {detail} ({kind})" for kind, detail in found["evidence"])
     if ts.provenance:
         lines.append(f"  built at {ts.provenance}")
+    lines.extend(tell(found["gpu"]))
     waits = [i for i in found["inputs"] if i["phase"] not in ("MEMORY", "RELEASED")]
     there = [i for i in found["inputs"] if i["phase"] == "MEMORY"]
     lines.extend(f"  waits for {i['key']} ({i['phase']})" for i in waits[:_MOST_INPUTS])

@@ -10,6 +10,8 @@ from .clients import Clients
 from .commands import KeysFailed
 from .dispatch import Dispatcher
 from .events import TasksFailed, TasksStranded
+from .flips import Flips
+from .kinds import place_of
 from .needs import Needs
 from .outbox import Outbox
 from .recovery import leave_worker, unassign
@@ -24,13 +26,14 @@ _READY: Final = Phase.READY
 class Failing:
     """The part of the scheduler that fails tasks, or has them tried again."""
 
-    __slots__ = ("_clients", "_dispatch", "_outbox", "_state")
+    __slots__ = ("_clients", "_dispatch", "_flips", "_outbox", "_state")
 
-    def __init__(self, state: State, dispatch: Dispatcher, outbox: Outbox, clients: Clients) -> None:
+    def __init__(self, state: State, dispatch: Dispatcher, outbox: Outbox, clients: Clients, flips: Flips) -> None:
         self._state = state
         self._dispatch = dispatch
         self._outbox = outbox
         self._clients = clients
+        self._flips = flips
 
     def raised(self, event: TasksFailed, now: float) -> None:
         """Tasks raised on a worker: run again those that may, fail the others."""
@@ -39,11 +42,15 @@ class Failing:
             return
         retry: dict[TaskState, None] = {}
         unread: dict[TaskState, None] = {}
+        words = dict(event.device)
+        on_gpu: dict[TaskState, str] = {}
         for task, attempt, error, may_retry in event.failures:
             ts = self._state.tasks.get(task)
             if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
                 continue
-            if may_retry and ts.retries_left > 0:
+            if task in words and self._flips.may_retry(ts):
+                on_gpu[ts] = words[task]
+            elif may_retry and ts.retries_left > 0:
                 retry[ts] = None
             else:
                 unassign(self._state, [ts], "it raised", now)
@@ -52,6 +59,9 @@ class Failing:
         for ts in retry:
             if ts.processing_on is worker:
                 self._retry(ts, worker, now)
+        again = [(ts, word) for ts, word in on_gpu.items() if ts.processing_on is worker]
+        if again:
+            self._flips.failed(again, now)
 
     def _retry(self, ts: TaskState, worker: WorkerState, now: float) -> None:
         """Run it again: on the same worker where others there count on it, else on any."""
@@ -63,8 +73,11 @@ class Failing:
             d.forgets = False  # it may be read elsewhere now, so its worker must be told when to drop it
         for d in ts.dependents:
             d.unplaced += 1
+        counted = any(d.processing_on is worker for d in ts.dependents)
+        if self._state.suspects and not counted:
+            ts.needs = place_of(self._state, ts)
         self._dispatch.queue([ts], "retried after an error", now)
-        if any(d.processing_on is worker for d in ts.dependents):
+        if counted:
             self._dispatch.assign(ts, worker, now)
 
     def deadly(self, tasks: list[TaskState], worker: WorkerState, allowed: int, now: float) -> None:

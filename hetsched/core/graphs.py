@@ -8,7 +8,8 @@ from typing import Any
 from hetsched.errors import ProtocolError
 
 from .annotations import validate
-from .events import GraphSubmitted
+from .events import GraphExtended, GraphSubmitted
+from .kinds import kind_of, take_makers
 from .needs import Needs, rank_of
 from .state import LIVE, Graph, Phase, State, TaskPrefix, TaskState
 from .types import ClientId, Key, TaskSpec, prefix_of
@@ -32,13 +33,15 @@ def build_graph(state: State, event: GraphSubmitted, now: float) -> Graph:
         raise ProtocolError(f"the graph is said to have {total} tasks and comes with {len(event.tasks)}")
     externals = [_external(state, event.client, number, position) for number, position in event.externals]
     graph = Graph(event.client, event.graph, state.next_id, event.wanted, total, event.urgency)
-    _add(state, graph, event.tasks, externals, event.lanes)
+    near = take_makers(graph, event.makers, event.made_by, len(event.tasks))
+    _add(state, graph, event.tasks, externals, event.lanes, event.made_by, near, now)
     _want(graph, event.wanted)
     return graph
 
 
-def extend_graph(state: State, graph: Graph, tasks: Sequence[TaskSpec], wanted: Sequence[int]) -> list[TaskState]:
+def extend_graph(state: State, graph: Graph, event: GraphExtended, now: float) -> list[TaskState]:
     """Make the states of a graph's next tasks; raises as :func:`build_graph`, with nothing changed."""
+    tasks, wanted = event.tasks, event.wanted
     first = len(graph.tasks)
     if first + len(tasks) > graph.total:
         raise ProtocolError(f"the graph has {graph.total} tasks and {first + len(tasks)} came")
@@ -49,7 +52,8 @@ def extend_graph(state: State, graph: Graph, tasks: Sequence[TaskSpec], wanted: 
         for d in spec.dependencies:
             if not 0 <= d < position:
                 raise ProtocolError(f"task {spec.key!r} at {position} depends on {d}, which is not before it")
-    _add(state, graph, tasks, (), None)
+    near = take_makers(graph, event.makers, event.made_by, len(tasks))
+    _add(state, graph, tasks, (), None, event.made_by, near, now)
     graph.wanted.update(dict.fromkeys(wanted))
     _want(graph, wanted)
     return graph.tasks[first:]
@@ -82,6 +86,9 @@ def _add(
     tasks: Sequence[TaskSpec],
     externals: Sequence[TaskState],
     lanes: Mapping[str, str] | None,
+    made_by: Sequence[int],
+    near: frozenset[int],
+    now: float,
 ) -> None:
     base = graph.base
     states = graph.tasks
@@ -92,6 +99,13 @@ def _add(
     last: Needs | None = None
     prefix_of_layer: dict[str, TaskPrefix] = {}
     task = base + len(states)
+    kinds = graph.kinds
+    column: list[Any] = made_by if isinstance(made_by, list) else list(made_by)
+    n = 0
+    place: Any = -1
+    before: Any = -1
+    plain: TaskPrefix | None = None
+    kind: TaskPrefix | None = None
     for spec in tasks:
         needs = needs_of[id(spec.annotations)]
         key = spec.key
@@ -102,6 +116,15 @@ def _add(
                 prefix = prefix_of_layer[layer] = _prefix(state, key)
         else:
             prefix = _prefix(state, key)  # a key that came over the wire need not be one that can be hashed
+        if column:
+            place = column[n]
+            n += 1
+            if kind is None or prefix is not plain or place is not before:
+                plain, before = prefix, place
+                kind = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
+            prefix = kind
+        if prefix.gpu or (near and place in near):
+            needs = _needs_of_gpu_task(state, graph, needs, task - base, place in near)
         rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task
         ts = TaskState(task, spec, graph, prefix, needs, rank)
         if needs is not last:
@@ -112,6 +135,12 @@ def _add(
         ts.users += held
         states.append(ts)
         task += 1
+
+
+def _needs_of_gpu_task(state: State, graph: Graph, needs: Needs, position: int, near: bool) -> Needs:
+    if near:
+        graph.near.add(position)
+    return state.on_gpu(needs) if needs.free else needs
 
 
 def _want(graph: Graph, wanted: Sequence[int]) -> None:

@@ -18,6 +18,9 @@ PoolPair: TypeAlias = tuple[str | None, str | None]
 
 _MEMORY: Final = 0.9  # the share of what was measured that the next transfer leaves
 _SMALL: Final = 1 << 16  # bytes up to which a transfer tells of the latency
+_MOST: Final = 10.0  # times what was expected of a transfer: more than that it does not count for
+_PATIENCE: Final = 10.0  # seconds that each may count for, whatever was expected
+_LONGEST: Final = 1e9  # seconds; nothing takes longer, nor are there more than 1e18 bytes
 _LEAST: Final = 0.2  # the share of a large transfer's time that its bytes take at least
 
 
@@ -71,10 +74,16 @@ class LinkTable:
         return self._ways.get((one, other)) or self._ways.get((other, one)) or _DEFAULT
 
     def learn(self, one: str | None, other: str | None, nbytes: int, seconds: float) -> None:
-        """Take note of a transfer that was measured. Small ones tell of the latency, large ones of the bandwidth."""
-        if not (0 <= nbytes < float("inf") and 0 <= seconds < float("inf")):
+        """Take note of a transfer that was measured. Small ones tell of the latency, large ones of the bandwidth.
+
+        What took far longer than expected counts in part: a link that is taken to be bad is not used, and so never
+        measured again, and one machine that was suspended for an hour must not do that. What cannot be is left out.
+        """
+        if not (0 <= nbytes <= 1e18 and 0 <= seconds <= _LONGEST):
             return
         pair = _pair(one, other)
+        expected = self.way(*pair)
+        seconds = min(seconds, max(_PATIENCE, _MOST * (expected.latency + nbytes * expected.per_byte)))
         measured = self._measured.get(pair)
         if measured is None:
             measured = self._measured[pair] = _Measured()

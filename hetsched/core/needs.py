@@ -47,18 +47,22 @@ class Needs:
     ``executor`` is the lane it takes a slot of, ``pools`` the pool names it accepts (None: any), ``workers`` the worker
     names (None: any), which bind only if not ``others``. ``resources`` are sorted ``(name, amount)``. ``python`` is the
     one version, "3.12", that can load a function sent by value (None: any). ``copies`` says how many workers shall hold
-    the result (0: where it is made). ``only`` is what plugins made of the needs of a task, ``whole``, now.
+    the result (0: where it is made). ``only`` is what plugins made of the needs of a task, ``whole``, now. ``free``
+    says that no person has said whether it is for the GPU, so that detection may; ``bound`` that one has said that it
+    is for the CPU. ``base`` is, of demands that detection made, what they were made of.
     """
 
     __slots__ = (
-        "_said", "copies", "executor", "only", "others", "pools", "priority", "python", "resources", "retries", "whole",
-        "workers",
+        "_said", "base", "bound", "copies", "executor", "free", "only", "others", "pools", "priority", "python",
+        "resources", "retries", "twin", "whole", "workers",
     )  # fmt: skip
 
     def __init__(self, annotations: Mapping[str, Any], lanes: Mapping[str, str] | None = None) -> None:
         self._said = (annotations, lanes)
         self.only: Only = ()
         self.whole: Needs | None = None
+        self.base: Needs | None = None
+        self.twin: Needs | None = None
         executor = executor_of(annotations)
         self.executor: str = lanes.get(executor, executor) if lanes else executor
         pool = annotations.get("pool")
@@ -67,6 +71,9 @@ class Needs:
         self.workers: tuple[WorkerId, ...] | None = tuple(workers) if workers else None
         self.others: bool = bool(annotations.get("allow_other_workers", False))
         resources = dict(annotations.get("resources") or {})
+        words = annotations.get("executor"), annotations.get("gpu"), resources.get("GPU") or None
+        self.free: bool = words == (None, None, None)
+        self.bound: bool = not self.free and self.executor.startswith("cpu")
         if executor == "gpu":
             # A slot of a GPU lane is a share of a device, so both ways of asking for one are counted together.
             resources.setdefault("GPU", 1.0)
@@ -89,8 +96,23 @@ class Needs:
 
     def key(self) -> tuple[object, ...]:
         """What two equal needs have in common."""
-        where = (self.executor, self.pools, self.workers, self.others, self.resources)
+        where = (self.executor + "!" * self.bound, self.pools, self.workers, self.others, self.resources)
         return (*where, self.priority, self.retries, self.python, self.copies)
+
+    def on_gpu(self) -> Needs:
+        """What a task that demands this demands when it is found to be a GPU task."""
+        twin = self.twin
+        if twin is None:
+            annotations, lanes = self._said
+            twin = self.twin = Needs({**annotations, "gpu": True}, lanes)
+            twin.base = self
+        return twin
+
+    def may_meet(self, worker: WorkerId, capacity: Capacity) -> bool:
+        """As :meth:`met_by`, also of a worker that has paused: it has the executor, though no slots now."""
+        if self.executor not in capacity.executors:
+            return False
+        return all(ok for _, ok in self.trial(worker, capacity)[1:])
 
     def met_by(self, worker: WorkerId, capacity: Capacity) -> bool:
         """Tell whether this worker could run the task, were it idle."""

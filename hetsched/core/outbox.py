@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady
+from .commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks
 from .state import Phase, State, TaskState, WorkerState
 from .types import TaskId, WorkerId
 
@@ -12,18 +12,25 @@ __all__ = ["Outbox"]
 class Outbox:
     """Orders by worker, one message of a kind to each; and what clients are told."""
 
-    __slots__ = ("_cancel", "_copy", "_free", "_state", "_to_clients")
+    __slots__ = ("_cancel", "_copy", "_free", "_move", "_state", "_to_clients")
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._cancel: dict[WorkerState, list[TaskId]] = {}
         self._free: dict[WorkerState, list[TaskId]] = {}
         self._copy: dict[WorkerState, list[tuple[TaskId, tuple[WorkerId, ...]]]] = {}
+        self._move: dict[WorkerState, tuple[list[tuple[TaskId, str]], list[tuple[str, bool]]]] = {}
         self._to_clients: list[KeysReady | KeysFailed] = []
 
     def cancel(self, worker: WorkerState, tasks: list[TaskId]) -> None:
         """Have a worker put tasks down."""
         self._cancel.setdefault(worker, []).extend(tasks)
+
+    def move(self, worker: WorkerState, tasks: list[tuple[TaskId, str]], kinds: list[tuple[str, bool]]) -> None:
+        """Have a worker run tasks on another executor, and know of kinds whether they are GPU tasks."""
+        moves = self._move.setdefault(worker, ([], []))
+        moves[0].extend(tasks)
+        moves[1].extend(kinds)
 
     def free(self, worker: WorkerState, tasks: list[TaskId]) -> None:
         """Have a worker forget results."""
@@ -54,8 +61,11 @@ class Outbox:
             self._state.move(tasks, Phase.RELEASED, "nobody needs it", now)
 
     def orders(self) -> list[Command]:
-        """Take what workers are to put down, to forget and to copy."""
+        """Take what workers are to move, to put down, to forget and to copy."""
         out: list[Command] = []
+        if self._move:
+            out += [MoveTasks(w.id, tasks, kinds) for w, (tasks, kinds) in self._move.items()]
+            self._move = {}
         if self._cancel:
             out += [CancelTasks(w.id, ids) for w, ids in self._cancel.items()]
             self._cancel = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .kinds import place_of
 from .shares import claim
 from .state import LIVE, Graph, Phase, State, TaskState, WorkerState
 
@@ -46,7 +47,7 @@ def forget_holders(state: State, tasks: list[TaskState], holders: list[WorkerSta
         ts.attempt += 1
         for d in ts.dependencies:
             d.forgets = False
-    state.move(lost, Phase.WAITING, cause, now)
+    _wait(state, lost, cause, now)
 
 
 def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> None:
@@ -57,7 +58,15 @@ def unassign(state: State, tasks: list[TaskState], cause: str, now: float) -> No
         ts.forgets = False
         for d in ts.dependencies:
             d.forgets = False  # the worker counts its readers no more, and waits to be told
+    _wait(state, tasks, cause, now)
+
+
+def _wait(state: State, tasks: list[TaskState], cause: str, now: float) -> None:
+    """Have tasks wait to be run, perhaps again. Some may have been found GPU tasks, or none, since they were placed."""
     state.move(tasks, Phase.WAITING, cause, now)
+    for ts in tasks if state.suspects else ():
+        ts.needs = place_of(state, ts)
+        ts.graph.needs.setdefault(ts.needs, ts)
 
 
 def replan(state: State, graphs: Sequence[Graph], cause: str, now: float) -> Replan:
@@ -134,7 +143,7 @@ def _release_and_revive(state: State, graph: Graph, needed: set[int], plan: Repl
         ts.attempt += 1
         for d in ts.dependencies:
             d.forgets = False
-    state.move(revive, Phase.WAITING, cause, now)
+    _wait(state, revive, cause, now)
 
 
 def _revoke(state: State, graph: Graph, plan: Replan, cause: str, now: float) -> None:

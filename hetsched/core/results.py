@@ -20,13 +20,16 @@ _MEMORY: Final = Phase.MEMORY
 class Collected:
     """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
-    ``untrue`` are tasks said to have run without inputs: whatever they were made of, they have to be made again.
-    ``noted`` are those that belong to a job or are to be copied, with the seconds each took.
+    ``finished`` are all that are there now, ``on_device`` those whose result is on a device. ``untrue`` are tasks said
+    to have run without inputs: whatever they were made of, they have to be made again. ``noted`` are those that belong
+    to a job or are to be copied, with the seconds each took.
     """
 
-    __slots__ = ("noted", "ready", "released", "untrue", "wanted")
+    __slots__ = ("finished", "noted", "on_device", "ready", "released", "untrue", "wanted")
 
     def __init__(self) -> None:
+        self.finished: list[TaskState] = []
+        self.on_device: list[TaskState] = []
         self.released: list[TaskState] = []
         self.ready: list[TaskState] = []
         self.wanted: list[TaskState] = []
@@ -41,7 +44,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     """
     got = Collected()
     tasks = state.tasks
-    finished: list[TaskState] = []
+    finished = got.finished
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
     count = total = nbytes_held = of_needs = 0
@@ -59,6 +62,8 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         ts.who_has = worker.alone
         ts.nbytes = nbytes
         ts.cuda_nbytes = cuda_nbytes
+        if cuda_nbytes:
+            got.on_device.append(ts)
         if ts.needs is not needs:
             _done_with(worker, needs, of_needs)
             needs = ts.needs

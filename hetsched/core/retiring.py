@@ -52,7 +52,10 @@ class Retiring:
                     copying[ts.id] = None
 
     def ask(self) -> None:
-        """Have copied what nobody was asked to copy, or one who is lost, spread over those with the least to hold."""
+        """Have copied what nobody was asked to copy, or one who is lost, spread over those with the least to hold.
+
+        As long as others are in the worker's pool its results stay there.
+        """
         workers = self._state.workers
         for worker in workers.values():
             if not worker.copying:
@@ -60,6 +63,8 @@ class Retiring:
             targets = [(w.nbytes, n, w) for n, w in enumerate(workers.values()) if w.copying is None]
             if not targets:
                 return
+            pool = worker.capacity.pool
+            targets = [target for target in targets if target[2].capacity.pool == pool] or targets
             heapify(targets)
             for task, target in worker.copying.items():
                 if target is not None and workers.get(target.id) is target:

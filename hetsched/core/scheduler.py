@@ -26,6 +26,7 @@ from .events import (
     ResultsMissing,
     TasksFailed,
     TasksFinished,
+    TasksReturned,
     TasksStranded,
     TimePassed,
     TransfersMeasured,
@@ -34,6 +35,7 @@ from .events import (
     WorkerRetiring,
 )
 from .failing import Failing
+from .flips import Flips
 from .jobs import Jobs
 from .links import Link, LinkTable, PoolPair
 from .outbox import Outbox
@@ -82,8 +84,9 @@ class Scheduler:
         self._outbox = Outbox(self.state)
         waits = self.options.wait_for_workers
         self._clients = Clients(self.state, self._dispatch, self._outbox, self._replan, waits)
+        self._flips = Flips(self.state, self._outbox, self._replan)
         self._retiring = Retiring(self.state, self._outbox)
-        self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients)
+        self._failing = Failing(self.state, self._dispatch, self._outbox, self._clients, self._flips)
         self._replicas = Replicas(self.state, self._outbox)
         self.jobs = Jobs()
         self.plugins = Plugins() if plugins is None else plugins
@@ -99,24 +102,31 @@ class Scheduler:
                 self._tasks_finished(event, now)
             case GraphSubmitted():
                 self._clients.submitted(event, now)
+                self._flips.arrived(event, now)
             case GraphReleased() | GraphCancelled():
                 self._clients.left(event.client, event.graph, now)
             case GraphExtended():
                 self._clients.extended(event, now)
+                self._flips.arrived(event, now)
             case ResultsMissing():
                 self._results_missing(event, now)
             case KeysReleased():
                 self._clients.released(event, now)
             case TasksFailed():
                 self._failing.raised(event, now)
+            case TasksReturned():
+                self._flips.returned(event, now)
             case WorkerJoined():
                 self._worker_joined(event)
+                self._flips.workers_changed(now)
             case CapacityChanged():
                 self._capacity_changed(event)
+                self._flips.workers_changed(now)
             case WorkerRetiring():
                 self._worker_retiring(event.worker)
             case WorkerLost():
                 self._worker_lost(event, now)
+                self._flips.workers_changed(now)
             case InputsMissing():
                 self._inputs_missing(event, now)
             case ReplicasAdded():
@@ -136,6 +146,8 @@ class Scheduler:
         if isinstance(event, _OTHER_WORKERS):
             self._replicas.review()
             self._ask_plugins()
+        if self.state.flipped:
+            self._flips.carry_out(now)
         if self.state.ready or self.state.held:
             self._dispatch.assign_ready(now)
         if self.state.steering is not None:
@@ -172,6 +184,8 @@ class Scheduler:
         if event.executor not in worker.assigned:
             raise ProtocolError(f"{worker.id} ran tasks on an executor {event.executor!r}, which it has not got")
         got = collect(self.state, worker, event, now)
+        if got.on_device or event.seen or self.state.suspects:
+            self._flips.finished(event, got, now)
         self._outbox.release(got.released, now)
         if got.ready:
             self._dispatch.queue(got.ready, "inputs are there", now)

@@ -7,7 +7,9 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .commands import KeysFailed
+from .gpu import Case
 from .links import LinkTable
+from .makers import Maker
 from .needs import Needs
 from .remembered import Remembered
 from .steering import Steering
@@ -64,13 +66,26 @@ class Estimate:
 
 
 class TaskPrefix:
-    """What is learned per kind of task: durations and sizes per executor."""
+    """What is learned per kind of task: durations and sizes per executor, and whether it is a GPU task.
 
-    __slots__ = ("name", "on")
+    ``kind`` is its own name; several kinds may share a ``name`` for people, if different functions make them.
+    """
 
-    def __init__(self, name: str) -> None:
+    __slots__ = ("bound", "case", "function", "gpu", "kind", "kinds", "name", "on")
+
+    def __init__(self, name: str, kind: str = "") -> None:
         self.name = name
+        self.kind = kind or name
+        self.bound = self.kind + "!"
+        """What workers call those of its tasks of which a person has said that they are not for the GPU."""
         self.on: dict[str, Estimate] = {}
+        self.function = ""
+        """The digest of the function that makes them, as far as it is known."""
+        self.kinds = 0  # how many others share its name
+        self.case: Case | None = None
+        """The evidence that they are GPU tasks, if there ever was any."""
+        self.gpu = False
+        """All of them are GPU tasks, by that evidence."""
 
 
 class WorkerState:
@@ -227,8 +242,8 @@ class Graph:
     """One submitted graph: its own name space."""
 
     __slots__ = (
-        "base", "client", "failure", "left", "log", "needs", "number", "readers", "reads", "stories", "tasks", "total",
-        "urgency", "wanted",
+        "base", "client", "failure", "kinds", "left", "log", "makers", "near", "needs", "number", "readers", "reads",
+        "stories", "tasks", "total", "urgency", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -252,6 +267,11 @@ class Graph:
         self.needs: dict[Needs, TaskState] = {}
         """What its tasks demand, each with the first task that does."""
         self.wanted: dict[int, None] = dict.fromkeys(wanted)
+        self.makers: list[Maker] = []
+        self.kinds: list[dict[TaskPrefix, TaskPrefix]] = []
+        """For each function its tasks call, the kinds of its tasks by their prefix."""
+        self.near: set[int] = set()
+        """The positions of tasks among whose arguments something on a device was found."""
         self.log: list[tuple[float, Phase, str, Sequence[TaskState]]] = []
         """The stories of its tasks, an entry per change and not per task, since most changes are many tasks'."""
         self.stories: Stories | None = None
@@ -267,8 +287,8 @@ class State:
     """All tasks, graphs and workers, and the queues of what can run."""
 
     __slots__ = (
-        "graphs", "held", "links", "needs", "next_id", "pools", "prefixes", "ready", "steering", "tasks",
-        "undemanding", "workers",
+        "flipped", "graphs", "held", "links", "needs", "next_id", "pools", "prefixes", "ready", "steering", "suspects",
+        "tasks", "twins", "undemanding", "workers",
     )  # fmt: skip
 
     def __init__(self, links: LinkTable | None = None) -> None:
@@ -289,6 +309,12 @@ class State:
         self.next_id: TaskId = 0
         self.steering: Steering | None = None
         """The plugins, if there are any."""
+        self.suspects = False
+        """There is evidence on some kind of task, or was a result on a device: GPU tasks are being looked for."""
+        self.flipped: dict[TaskPrefix, None] = {}
+        """Kinds of tasks whose :attr:`TaskPrefix.gpu` has changed and that are still to be moved."""
+        self.twins: dict[Needs, Needs] = {}
+        """What GPU tasks demand, by what they would demand otherwise; as long as the workers are the same."""
 
     def move(self, tasks: list[TaskState], phase: Phase, cause: str, now: float) -> None:
         """Take tasks to a phase, if the table allows it, and write it into their stories.
@@ -313,10 +339,20 @@ class State:
         if self.steering is not None and tasks:
             self.steering.moved(tasks, phase.name, cause, now)
 
+    def on_gpu(self, needs: Needs) -> Needs:
+        """What a task with these demands has as a GPU task: the same where no worker it may run on has a GPU lane."""
+        found = self.twins.get(needs)
+        if found is None:
+            twin = needs.on_gpu()
+            usable = any(twin.may_meet(name, w.capacity) for name, w in self.workers.items())
+            found = self.twins[needs] = twin if usable else needs
+        return found
+
     def add_worker(self, worker: WorkerId, capacity: Capacity) -> WorkerState:
         """Take a worker in."""
         w = self.workers[worker] = WorkerState(worker, capacity)
         w.links = self.links if self.links.crosses else None
+        self.twins.clear()
         self._enter_pool(w)
         return w
 
@@ -324,6 +360,7 @@ class State:
         """Note that a worker can do something else than before."""
         self._leave_pool(worker)
         worker.capacity = capacity
+        self.twins.clear()
         self._enter_pool(worker)
         for executor in capacity.executors:
             worker.assigned.setdefault(executor, 0)
@@ -339,6 +376,7 @@ class State:
     def remove_worker(self, worker: WorkerId) -> WorkerState | None:
         """Take a worker out of the tables; what it held and ran is the caller's to mend."""
         w = self.workers.pop(worker, None)
+        self.twins.clear()
         if w is not None:
             self._leave_pool(w)
         return w

@@ -77,12 +77,17 @@ def build(
     return Built(tasks, places, values, graph, reader.keys.values)
 
 
-def draft_of(dsk: Any, keys: Any, around: Mapping[str, Any] | None = None) -> Draft:
-    """Read any form of graph as :func:`build` does, its tasks as they are before any is fused; raises the same."""
+def draft_of(dsk: Any, keys: Any, around: Mapping[str, Any] | None = None) -> tuple[Draft, dict[Key, int]]:
+    """Read any form of graph as :func:`build` does, its tasks as they are before any is fused; raises the same.
+
+    Returns the tasks and, for each key that is asked for, the number of its task, below 0 where it is a plain value.
+    """
     material = materialise(dsk)
-    reader = Reader(material.graph, _notes(validate(around) if around else {}, material.notes))
-    reader.read(flat_keys(keys))
-    return reader.draft
+    reader = Reader(material.graph, _notes(validate(around, per_key=True) if around else {}, material.notes))
+    numbers = reader.read(flat_keys(keys))
+    if reader.draft.notes:
+        reader.draft.resolve()
+    return reader.draft, numbers
 
 
 def _notes(

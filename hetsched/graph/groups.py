@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from hetsched.core.annotations import executor_of
@@ -11,6 +11,7 @@ from hetsched.core.types import prefix_of
 
 from .draft import Draft
 from .sizes import Size
+from .strands import NOWHERE, Strand, strands
 
 __all__ = ["Groups", "Measured", "group", "restrict", "says_pool"]
 
@@ -19,6 +20,7 @@ Measured: TypeAlias = Callable[[Iterable[str]], Mapping[str, float]]
 
 _Said: TypeAlias = tuple[tuple[str, ...] | None, bool, bool]
 _NOTHING: _Said = (None, False, False)
+_NO_POOL: frozenset[str] = frozenset()
 _UNKNOWN: tuple[int | None, str] = (None, "unknown")
 
 
@@ -36,36 +38,54 @@ def says_pool(notes: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def group(draft: Draft, sizes: Mapping[str, Size], measured: Measured | None = None) -> Groups:
-    """Put tasks of one name, of which the same is said, together.
+    """Put tasks of one name, of which the same is said and which read from the same pools and layers, together.
 
     Sizes are taken from the layer's shape or rows, else from the hint ``nbytes``, else from what was measured.
     """
-    index: dict[tuple[Any, _Said], int] = {}
+    kinds = _kinds(draft)
+    index: dict[Hashable, int] = {}
     tasks: list[list[int]] = []
     group_of: list[int] = []
-    said_of: dict[int, _Said] = {}
-    notes = draft.notes
-    for number, key in enumerate(draft.keys):
-        note = notes.get(number)
-        said = _NOTHING
-        if note:
-            known = said_of.get(id(note))
-            said = said_of[id(note)] = _said(note) if known is None else known
-        kind = (key[0] if type(key) is tuple and key else key, said)
-        place = index.get(kind)
+    about: list[tuple[Any, _Said]] = []
+    for number, (name, said, _) in enumerate(kinds):
+        place = index.get(kinds[number])
         if place is None:
-            place = index[kind] = len(tasks)
+            place = index[kinds[number]] = len(tasks)
             tasks.append([])
+            about.append((name, said))
         tasks[place].append(number)
         group_of.append(place)
-    names = [str(name) for name, _ in index]
+    names = [str(name) for name, _ in about]
     found = _bytes(draft, names, tasks, sizes, measured)
     layers = []
-    for place, (_, (pools, forbidden, loose)) in enumerate(index):
+    for place, (_, (pools, forbidden, loose)) in enumerate(about):
         read = [d for number in tasks[place] for d in draft.deps[number]]
         inputs = [d for d in dict.fromkeys([group_of[d] for d in read]) if d != place] if read else ()
         layers.append(Layer(names[place], inputs, found[place][0], pools, forbidden, loose))
     return Groups(layers, tasks, [source for _, source in found])
+
+
+def _kinds(draft: Draft) -> list[tuple[Any, _Said, Strand]]:
+    """Of each task its name, what is said of it and what it leads back to, where more than one pool is said."""
+    said_of: dict[int, _Said] = {}
+    said = [_NOTHING] * len(draft)
+    for number, note in draft.notes.items():
+        if note:
+            known = said_of.get(id(note))
+            said[number] = said_of[id(note)] = _said(note) if known is None else known
+    named = [
+        (key[0] if type(key) is tuple and key else key, mine) for key, mine in zip(draft.keys, said, strict=True)
+    ]
+    pools = {pool for names, _, _ in said_of.values() for pool in names or ()}
+    if len(pools) < 2:
+        return [(name, mine, NOWHERE) for name, mine in named]
+
+    def begins(number: int) -> frozenset[str] | None:
+        names, forbidden, loose = said[number]
+        return _NO_POOL if forbidden or loose else None if names is None else frozenset(names)
+
+    found = strands(draft.deps, named, begins, len(pools))
+    return [(name, mine, strand) for (name, mine), strand in zip(named, found, strict=True)]
 
 
 def _said(note: Mapping[str, Any]) -> _Said:
@@ -86,7 +106,7 @@ def _bytes(
     for place, (name, mine) in enumerate(zip(names, tasks, strict=True)):
         size = sizes.get(name)
         if size is not None:
-            found.append((round(size.nbytes * min(1.0, len(mine) / max(1, size.parts))), size.source))
+            found.append((round(size.of([draft.keys[n] for n in mine])), size.source))
             continue
         hint = _hinted(notes, mine)
         if hint is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,11 +16,29 @@ __all__ = ["Size", "Sizes", "sizes_of"]
 
 
 class Size(NamedTuple):
-    """The bytes of all of a layer's results, how many results those are, and where this was read."""
+    """The bytes of all of a layer's results, how many results those are, and where this was read.
+
+    ``chunks`` are, where known, the lengths of the blocks along each axis, ``itemsize`` the bytes of an item.
+    """
 
     nbytes: float
     parts: int
     source: str
+    chunks: Sequence[Sequence[int]] = ()
+    itemsize: int = 0
+
+    def of(self, keys: Sequence[Any]) -> float:
+        """The bytes of some of the results; those of which no more is known take all the same."""
+        if len(keys) >= self.parts:
+            return self.nbytes
+        axes = self.chunks
+        if not axes or not all(type(key) is tuple and len(key) == len(axes) + 1 for key in keys):
+            return self.nbytes * len(keys) / max(1, self.parts)
+        try:
+            items = sum([math.prod([axis[n] for axis, n in zip(axes, key[1:], strict=True)]) for key in keys])
+        except (IndexError, TypeError):  # it names its blocks otherwise
+            return self.nbytes * len(keys) / max(1, self.parts)
+        return float(items * self.itemsize)
 
 
 Sizes: TypeAlias = Mapping[str, Size]
@@ -63,7 +81,7 @@ def _split(layer: Any, name: str, size: Size, found: dict[str, Size]) -> None:
     counts = Counter(key[0] for key in layer if isinstance(key, tuple))
     for inner, parts in counts.items():
         if inner != name:
-            found[str(inner)] = size._replace(parts=parts)
+            found[str(inner)] = size._replace(parts=parts, chunks=())
 
 
 def _array_size(layer: Any) -> Size | None:
@@ -72,10 +90,12 @@ def _array_size(layer: Any) -> Size | None:
     if chunks is None or dtype is None or dtype.hasobject or _selects(layer):
         return None
     reduced = _reduced_axes(layer, len(chunks))
-    items = math.prod(len(c) if axis in reduced else sum(c) for axis, c in enumerate(chunks))
+    lengths = [(1,) * len(c) if axis in reduced else c for axis, c in enumerate(chunks)]
+    items = math.prod(map(sum, lengths))
     if items != items:  # nan: chunks of unknown length
         return None
-    return Size(float(items * dtype.itemsize), math.prod(map(len, chunks)), "shape")
+    parts = math.prod(map(len, chunks))
+    return Size(float(items * dtype.itemsize), parts, "shape", lengths, dtype.itemsize)
 
 
 def _selects(layer: Any) -> bool:

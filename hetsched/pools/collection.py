@@ -19,9 +19,10 @@ C = TypeVar("C")
 
 
 def get_pool(x: Any) -> str | tuple[str, ...] | None:
-    """The pool in which the results of a dask collection would be made, several where it may be one of those.
+    """The pool in which the results of a dask collection would be made, or several.
 
-    None: any worker may make them. It is what was said, or, where propagation is on, what follows from that.
+    Several where any of those will do, and where some results are made in one and some in another. None: any worker
+    may make them. It is what was said, or, where propagation is on, what follows from that.
     """
     planned = plan_of([x])
     found: dict[str, None] = {}
@@ -71,18 +72,22 @@ def _noted(layer: Layer, pools: Mapping[Key, str | tuple[str, ...]]) -> Layer:
     if not mine:
         return layer
     noted = copy.copy(layer)
+    given = layer.annotations or {}
     values = set(mine.values())
     # Keys that nobody reads are in no plan, so those of an array that is partly read follow the others.
-    pool: Any = values.pop() if len(values) == 1 else _ByKey(mine)
-    noted.annotations = {**(layer.annotations or {}), "pool": pool}
+    pool: Any = values.pop() if len(values) == 1 and "pool" not in given else _ByKey(mine, given.get("pool"))
+    noted.annotations = {**given, "pool": pool}
     return noted
 
 
 class _ByKey:
     """An annotation that is asked for each key."""
 
-    def __init__(self, pools: Mapping[Key, str | tuple[str, ...]]) -> None:
+    def __init__(self, pools: Mapping[Key, str | tuple[str, ...]], said: Any) -> None:
         self._pools = pools
+        self._said = said
 
-    def __call__(self, key: Key) -> str | tuple[str, ...] | None:
-        return self._pools.get(key)
+    def __call__(self, key: Key) -> Any:
+        if key in self._pools:
+            return self._pools[key]
+        return self._said(key) if callable(self._said) else self._said

@@ -39,8 +39,8 @@ def plan_of(collections: Sequence[Any]) -> Planned:
         raise TypeError("there is no collection to look at")
     expr: Any = collections_to_expr(tuple(collections), optimize_graph=False).optimize()
     keys = flat_keys(expr.__dask_keys__())
-    draft = draft_of(expr, keys, get_annotations())
+    draft, numbers = draft_of(expr, keys, get_annotations())
     groups, plan = plan_pools(draft, expr, measured_sizes)
-    wanted = set(keys)
-    asked = [n for n, tasks in enumerate(groups.tasks) if any(draft.keys[task] in wanted for task in tasks)]
+    wanted = {numbers[key] for key in keys}
+    asked = [n for n, tasks in enumerate(groups.tasks) if not wanted.isdisjoint(tasks)]
     return Planned(draft, groups, plan, asked)

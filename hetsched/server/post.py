@@ -12,6 +12,7 @@ from hetsched.core.commands import (
     FreeKeys,
     KeysFailed,
     KeysReady,
+    MoveTasks,
     RunTasks,
     WorkerCommand,
 )
@@ -65,7 +66,7 @@ class Post:
                 where = self.where
                 found = [(i, tuple(where[w] for w in names if w in where)) for i, names in holders]
                 link.say(FetchKeys(worker, found))
-            case CancelTasks() | FreeKeys():
+            case CancelTasks() | FreeKeys() | MoveTasks():
                 link.say(command)
             case _:
                 assert_never(command)

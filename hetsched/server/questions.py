@@ -10,6 +10,7 @@ from hetsched.core.annotations import WHOLE_LIMIT
 from hetsched.core.costs import measured_sizes
 from hetsched.core.explain import explain, find
 from hetsched.core.state import State, TaskState
+from hetsched.core.verdicts import cases_of, rows
 from hetsched.errors import ProtocolError
 
 from .links import Link, WorkerLink
@@ -32,6 +33,8 @@ def answer(
             for _, ts in _tasks(state, client, number, [position]):
                 return explain(state, ts)
             raise ProtocolError(f"there is no task {position} in the graph {number}: it was released, or never came")
+        case "gpu", None:
+            return rows(cases_of(state))
         case "find", key:
             found = find(state, key, client)
             if not found:

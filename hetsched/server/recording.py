@@ -47,7 +47,7 @@ class Recorder:
         fields: tuple[Any, ...] = tuple(event)
         if isinstance(event, TasksFailed):
             failures = [(task, attempt, _kind(error), may_retry) for task, attempt, error, may_retry in event.failures]
-            fields = (event.worker, event.executor, failures)
+            fields = (event.worker, event.executor, failures, event.device)
         self._file.write(self._pack.pack((now, type(event).__name__, fields)))
         if now - self._flushed > FLUSH_SECONDS:
             self._file.flush()

@@ -41,7 +41,9 @@ from hetsched.core.events import (
 )
 from hetsched.core.retiring import may_leave
 from hetsched.core.scheduler import Scheduler
+from hetsched.core.verdicts import cases_of, lessons
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
+from hetsched.gpu.learned import Learned
 
 from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
@@ -69,12 +71,14 @@ class Server:
         limits: Limits = Limits(),  # noqa: B008 - immutable
         record: Callable[[float, Event], None] | None = None,
         door: Door | None = None,
+        learned: Learned | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.hello = hello
         self.limits = limits
         self.addresses: list[str] = []
         self._record = record
+        self._learned = learned
         self._door = Door(scheduler.plugins) if door is None else door
         self._depot = Depot()
         self._post = Post()
@@ -115,6 +119,8 @@ class Server:
                 async with trio.open_nursery() as nursery:
                     for link in (*self._post.workers.values(), *self._post.clients.values()):
                         nursery.start_soon(link.close, "the scheduler ends")
+            if self._learned is not None:
+                self._learned.note(lessons(cases_of(self.scheduler.state), everything=True))
 
     def stop(self) -> None:
         """Have :meth:`serve` tell all peers that it ends, and return."""
@@ -259,6 +265,8 @@ class Server:
                 if graph is not None and message.first != len(graph.tasks):
                     raise ProtocolError(f"the tasks from {message.first} on came after {len(graph.tasks)}")
                 if graph is not None or not message.first:
+                    if self._learned is not None and message.makers:
+                        message = message._replace(makers=self._learned.recall(message.makers))
                     self.feed(self._depot.take(message, frames))
                 else:
                     self._depot.take(message, frames)  # it was refused or given up meanwhile
@@ -341,6 +349,7 @@ class Server:
                     self._see_off(link)
             self._door.ask_again(self.scheduler.state, now, lambda: self.feed(AskedAgain()))
             self._tell_stranded(now)
+            await self._keep_lessons()
             idle = self.limits.idle
             if self.scheduler.state.tasks or self._post.clients:
                 self._busy = now
@@ -348,6 +357,12 @@ class Server:
                 log.info("nothing to do for %g s: this is the end", idle)
                 self.stop()
 
+
+    async def _keep_lessons(self) -> None:
+        """Write down what was learned of GPU tasks since the last look."""
+        found = lessons(cases_of(self.scheduler.state)) if self._learned is not None else []
+        if found and self._learned is not None:
+            await trio.to_thread.run_sync(self._learned.note, found)
 
     def _tell_stranded(self, now: float) -> None:
         """Tell of tasks that no worker could run, and give up those that have waited as long as they may."""

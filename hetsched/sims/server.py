@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, assert_never
 
 from hetsched.core.check import check
-from hetsched.core.commands import CancelTasks, Command, FetchKeys, FreeKeys, KeysFailed, KeysReady, RunTask, RunTasks
+from hetsched.core.commands import (
+    CancelTasks,
+    Command,
+    FetchKeys,
+    FreeKeys,
+    KeysFailed,
+    KeysReady,
+    MoveTasks,
+    RunTask,
+    RunTasks,
+)
 from hetsched.core.events import (
     CapacityChanged,
     ClientEvent,
@@ -219,7 +229,7 @@ class SimulatedServer:
     def _carry_out(self, commands: Sequence[Command]) -> None:
         for command in commands:
             match command:
-                case RunTasks() | CancelTasks() | FreeKeys() | FetchKeys():
+                case RunTasks() | MoveTasks() | CancelTasks() | FreeKeys() | FetchKeys():
                     link = self.links.get(command.worker)
                     if link is not None:
                         self._post.send_down(link, self._seen_by_worker(command))

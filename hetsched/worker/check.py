@@ -15,10 +15,10 @@ def check(mind: WorkerState) -> None:
     for task, job in mind.jobs.items():
         assert job.id == task
         _check_job(mind, job)
-    queued = {job for lane in mind.lanes.values() for job in lane.ready}
+    queued = {(name, job) for name, lane in mind.lanes.items() for job in lane.ready}
     for job in mind.jobs.values():
         if job.phase is JobPhase.READY:
-            assert job in queued, f"{job!r} is ready and in no queue"
+            assert (job.executor, job) in queued, f"{job!r} is ready and not in its executor's queue"
     used = dict.fromkeys(mind.lanes, 0)
     in_use: dict[str, float] = {}
     for batch in mind.batches.values():

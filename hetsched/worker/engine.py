@@ -72,6 +72,7 @@ class Engine:
         self.pool = pool
         self.store: MutableMapping[TaskId, Any] = {} if store is None else store
         # A store that can lets many results go in one step.
+        self._device_room: Callable[[], int | None] = getattr(self.store, "device_room", lambda: None)
         self._drop: Callable[[Sequence[TaskId]], list[Any]] = getattr(self.store, "drop", self._pop_each)
         self._fetch = fetch
         self._note = note
@@ -185,7 +186,7 @@ class Engine:
             garbage: list[Any] = []
             executor.outstanding -= 1
             del self._running[report.batch], self._whose[report.batch]
-            event = BatchExecuted(*report)
+            event = BatchExecuted(*report, self._device_room())
             next_batch = self._apply(self._mind.handle(event, perf_counter()), garbage, executor)
             if self._stopped:
                 self._stopped.difference_update(report.left)

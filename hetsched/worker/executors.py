@@ -13,6 +13,7 @@ from hetsched.gpu.devices import bind_device
 from .child import ChildProcess
 from .current import RunningBatch, enter, leave
 from .running import Failure, Report, run_tasks
+from .supervised import supervisor
 
 __all__ = ["IDLE_SECONDS", "Executor"]
 
@@ -139,10 +140,12 @@ class Executor:
         before = enter(batch)
         if self._device is not None:
             bind_device(self._device)
-        report = Report(batch.number, [], [], [], [])
+        care = supervisor(self.name, self._store)
+        seen, watched = ([], False) if care is None else (care.seen, care.watched)
+        report = Report(batch.number, [], [], [], [], seen, [], watched)
         batch.child = child
         try:
-            run_tasks(batch, report, self._store, self._measure, child)
+            run_tasks(batch, report, self._store, self._measure, child, care)
         except BaseException as error:  # a bug of ours: the task it struck fails, rather than nobody being told
             attempt = next((item[1] for item in batch.given if item[0] == batch.task), 0)
             report.failed.append((batch.task, attempt, Failure(error, self.name, "unknown"), False))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
-from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
+from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
+from hetsched.core.evidence import Evidence
 from hetsched.core.types import Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
@@ -36,7 +37,8 @@ class BatchExecuted(NamedTuple):
 
     ``failed`` holds ``(task, attempt, error, may_retry)``; ``left`` the tasks it did not run: stopped, without an
     input because an earlier one failed, or handed back because time ran out. ``missing`` are inputs that were not in
-    the store when they were looked for.
+    the store when they were looked for. ``seen``, ``watched`` and ``device`` are as for TasksFinished and TasksFailed.
+    ``device_room`` is how many bytes of device memory results may still take, None where there is no limit.
     """
 
     batch: int
@@ -44,6 +46,10 @@ class BatchExecuted(NamedTuple):
     failed: Sequence[tuple[TaskId, int, Any, bool]]
     left: Sequence[TaskId]
     missing: Sequence[TaskId] = ()
+    seen: Sequence[tuple[TaskId, Evidence]] = ()
+    device: Sequence[tuple[TaskId, str]] = ()
+    watched: bool = False
+    device_room: int | None = None
 
 
 class TasksReclaimed(NamedTuple):
@@ -117,11 +123,12 @@ class Fetch(NamedTuple):
 class Tell(NamedTuple):
     """Send this to the scheduler."""
 
-    message: TasksFinished | TasksFailed | InputsMissing | ReplicasAdded
+    message: TasksFinished | TasksFailed | TasksReturned | InputsMissing | ReplicasAdded
 
 
 WorkerInput: TypeAlias = (
     RunTasks
+    | MoveTasks
     | CancelTasks
     | FetchKeys
     | FreeKeys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterator
 from enum import IntEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from hetsched.core.commands import RunTask
@@ -56,21 +56,28 @@ CANCELLED: Final = JobPhase.CANCELLED
 
 
 class Kind:
-    """What tasks of one prefix take here: moving means of seconds (negative while unknown) and of result bytes."""
+    """What tasks of one kind take here: moving means of seconds (negative while unknown), of result bytes, and of those
+    on a device.
 
-    __slots__ = ("nbytes", "seconds")
+    ``free``: no person has said that they are for the CPU. ``gpu``: they are GPU tasks, wherever they were ordered to.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("cuda_nbytes", "free", "gpu", "nbytes", "seconds")
+
+    def __init__(self, name: str = "") -> None:
         self.seconds = -1.0
         self.nbytes = 0.0
+        self.cuda_nbytes = 0.0
+        self.free = not name.endswith("!")
+        self.gpu = False
 
 
 class Job:
     """A task on its worker."""
 
     __slots__ = (
-        "attempt", "dependents", "drops", "executor", "id", "inputs", "kind", "level", "phase", "rank", "resources",
-        "spec", "uses", "waiting",
+        "attempt", "dependents", "drops", "executor", "id", "inputs", "kind", "level", "near", "on_device", "phase",
+        "rank", "resources", "spec", "uses", "waiting",
     )  # fmt: skip
 
     def __init__(self, task: TaskId) -> None:
@@ -81,6 +88,10 @@ class Job:
         self.drops: list[TaskId] = NOTHING
         self.uses = 0
         self.waiting = 0
+        self.near = False
+        """An input of it is on a device."""
+        self.on_device = False
+        """Its result is."""
 
     def take(self, order: RunTask, kind: Kind) -> None:
         """Fill in what was ordered."""
@@ -187,6 +198,15 @@ class ReadyQueue:
     def push(self, job: Job) -> None:
         """Add a job that should start before all others of its level."""
         self._level(job.level).stack.append(job)
+
+    def remove(self, gone: set[Job]) -> None:
+        """Take jobs out, whose order among themselves does not matter; a look at all there are."""
+        for level in self._levels.values():
+            level.line = [job for job in level.line[level.gone :] if job not in gone]
+            level.gone = 0
+            level.heap = [place for place in level.heap if place[2] not in gone]
+            heapify(level.heap)
+            level.stack = [job for job in level.stack if job not in gone]
 
     def first(self) -> Job | None:
         """Return the job to start next, None if there is none."""

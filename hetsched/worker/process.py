@@ -31,7 +31,7 @@ from hetsched.comm.remote_errors import dump_error, load_error
 from hetsched.comm.silence import wait_for_silence
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks
 from hetsched.core.events import CapacityChanged, TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
@@ -226,7 +226,7 @@ class WorkerProcess:
         match message:
             case Orders():
                 garbage = self._engine.order(self._shelf.unpack(message, frames))
-            case CancelTasks() | FreeKeys() | FetchKeys():
+            case CancelTasks() | FreeKeys() | FetchKeys() | MoveTasks():
                 garbage = self._engine.order(message)
             case PayloadsDropped():
                 self._shelf.drop(message)

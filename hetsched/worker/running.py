@@ -9,14 +9,17 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, NamedTuple, TypeAlias
 
+from hetsched.core.evidence import Evidence
 from hetsched.core.types import EACH, Outcome, TaskId, TaskSpec
 from hetsched.errors import TaskCancelled
+from hetsched.gpu.errors import device_error
 
 from .child import ChildProcess
 from .context import InContext
 from .current import RunningBatch
 from .inside import current_task
 from .sizes import FIXED
+from .supervised import Supervisor
 
 __all__ = ["SLICE_SECONDS", "Failure", "Report", "in_child", "run_tasks"]
 
@@ -40,6 +43,9 @@ class Report(NamedTuple):
     failed: list[tuple[TaskId, int, Any, bool]]
     left: list[TaskId]
     missing: list[TaskId]
+    seen: list[tuple[TaskId, Evidence]]
+    device: list[tuple[TaskId, str]]
+    watched: bool
 
 
 _Measure: TypeAlias = "Callable[[Any], tuple[int, int]]"
@@ -47,9 +53,17 @@ _Store: TypeAlias = "MutableMapping[TaskId, Any]"
 
 
 def run_tasks(  # noqa: C901 - hot
-    batch: RunningBatch, report: Report, store: _Store, measure: _Measure, child: ChildProcess | None
+    batch: RunningBatch,
+    report: Report,
+    store: _Store,
+    measure: _Measure,
+    child: ChildProcess | None,
+    supervisor: Supervisor | None = None,
 ) -> None:
-    """Run what is left of a batch, in this thread or a child process, and note down what came of it."""
+    """Run what is left of a batch, in this thread or a child process, and note down what came of it.
+
+    With a ``supervisor`` it is this that runs the tasks of this thread.
+    """
     fixed = FIXED
     items = batch.items
     stopped, done = batch.stopped, report.done
@@ -78,11 +92,16 @@ def run_tasks(  # noqa: C901 - hot
         try:
             if child is not None:
                 value = in_child(child, spec, inputs)
+            elif supervisor is not None:
+                value = supervisor.run(task, spec, inputs)
             elif spec.args is EACH:
                 value = spec.func(*inputs)
             else:
                 value = spec(inputs)
         except BaseException as error:  # user code: whatever it raises is the task's outcome
+            word = device_error(error)
+            if word is not None:
+                report.device.append((task, word))
             report.failed.append(_failure(batch.executor, task, attempt, error))
             keep.update(needs)  # as it may run again; the tasks that read its result find it missing and are left
             store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now

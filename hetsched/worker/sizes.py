@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, TypeAlias
 
-from hetsched.gpu.objects import cuda_nbytes, may_live_on_device
+from hetsched.gpu.objects import cuda_nbytes, may_hold_device
 
 __all__ = ["FIXED", "Measure"]
 
@@ -38,7 +38,7 @@ class Measure:
         self._fallback = fallback
         self._ways: dict[type, tuple[_Way, bool]] = {kind: (way, False) for kind, way in _KNOWN.items()}
         # dask samples containers at random, from the program's own generator, whose state is not ours to change.
-        self._ways.update((kind, (self._container, False)) for kind in _CONTAINERS)
+        self._ways.update((kind, (self._container, True)) for kind in _CONTAINERS)
 
     def _container(self, items: Any, depth: int = 0) -> int:
         sample = list(islice(items.items() if isinstance(items, dict) else items, _SAMPLE))
@@ -59,6 +59,8 @@ class Measure:
             way, device = self._ways.get(type(value)) or self._learn(type(value))
             if device:
                 on_device = cuda_nbytes(value)
+                if on_device and type(value) in _CONTAINERS:
+                    return max(on_device, self._container(value)), on_device
                 if on_device:
                     return on_device, on_device
             return (way if type(way) is int else int(way(value))), 0  # type: ignore[operator]
@@ -73,7 +75,7 @@ class Measure:
             way = _frame_nbytes
         if len(self._ways) > 10_000:
             self._ways.clear()
-        known = self._ways[kind] = (way, may_live_on_device(kind))
+        known = self._ways[kind] = (way, may_hold_device(kind))
         return known
 
 

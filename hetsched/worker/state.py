@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, assert_never
 
-from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, RunTasks
-from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished
+from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
+from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
 from hetsched.core.needs import DEEPER
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
+from .admission import Admission
 from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
 from .instructions import (
@@ -28,12 +29,11 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
-from .jobs import ABSENT, CANCELLED, HELD, NOBODY, NOTHING, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
+from .jobs import ABSENT, CANCELLED, HELD, NOBODY, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
+from .lanes import GPU, Finder, kind_of, misplaced, shift
+from .letting_go import absent, leave_inputs, put_down
 
 __all__ = ["WorkerState"]
-
-_ORDERED: Final = (WAITING, READY, QUEUED)
-
 
 class WorkerState:
     """A pure function of what it is told, in the shape of the scheduler: inputs in, instructions out."""
@@ -48,6 +48,8 @@ class WorkerState:
         self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
         self._next_batch = 0
+        self.admission = Admission()
+        self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
         """Take note of an event; return what is to be done."""
@@ -59,13 +61,18 @@ class WorkerState:
                 self._run_tasks(event, out)
             case FetchKeys():
                 self._copy(event)
+            case MoveTasks():
+                for name, gpu in event.kinds:
+                    kind_of(self.kinds, name).gpu = gpu
+                found = [(self.jobs.get(task), executor) for task, executor in event.tasks]
+                self._shift([(job, executor) for job, executor in found if job is not None], out)
             case CancelTasks() | FreeKeys():
                 self._forget(event.tasks, out, done=isinstance(event, FreeKeys))
             case TasksReclaimed():
                 batch = self.batches.get(event.batch)
                 if batch is not None and event.tasks:
                     batch.asked = False
-                    self._put_back(batch, event.tasks)
+                    self._put_back(batch, event.tasks, out)
             case SlotYielded():
                 self._slot_yielded(event.batch, out)
             case SlotRegained():
@@ -97,7 +104,7 @@ class WorkerState:
                 job = jobs[task] = Job(task)
             kind = kinds.get(order[3])
             if kind is None:
-                kind = kinds[order.prefix] = Kind()
+                kind = kind_of(kinds, order.prefix)
             job.take(order, kind)
             waiting = 0
             inputs: Any = job.inputs
@@ -108,6 +115,7 @@ class WorkerState:
                     places.append(i)
                 if dep.phase is HELD:
                     dep.uses = 0  # its readers were counted before this one: the scheduler says when it goes
+                    job.near |= dep.on_device
                 else:
                     waiting += 1
                     if dep.dependents:
@@ -118,6 +126,8 @@ class WorkerState:
                 self.fetcher.want(order[9], jobs)
             job.waiting = waiting
             job.phase = WAITING if waiting else READY
+            if kind.gpu or job.near:
+                self.finder.place(job)
             if not waiting:
                 lanes[job.executor].ready.add(job)
         # The scheduler takes them to be here, and they were dropped in the meantime.
@@ -148,26 +158,11 @@ class WorkerState:
                 # They stay, and may be ordered a new maker, so its place is kept.
                 place = self.jobs[job.id] = Job(job.id)
                 place.dependents = readers
-        self._leave_inputs(undone)
+        leave_inputs(undone, self.jobs, self.fetcher)
         if stopped:
             out.append(Stop(stopped))
         if dropped:
             out.append(Drop(dropped))
-
-    def _leave_inputs(self, gone: Iterable[Job]) -> None:
-        """Strike jobs off the readers of inputs that have not come; a place kept for nobody goes."""
-        for i in {i: None for job in gone for i in job.inputs}:
-            dep = self.jobs.get(i)
-            if dep is None:
-                continue
-            # Whether and where its readers will run is open again, so from now on the scheduler says when it goes.
-            dep.uses = 0
-            if dep.phase is HELD:
-                continue
-            dep.dependents = [d for d in dep.dependents if d.phase in _ORDERED]
-            if dep.phase is ABSENT and not dep.dependents:
-                del self.jobs[i]
-                self.fetcher.give_up(i)
 
     # Execution
 
@@ -182,6 +177,8 @@ class WorkerState:
                     self._reclaim_for(executor, out)
                     break
                 if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
+                    break
+                if executor == GPU and not self.admission.admits(lane, self.batches.values(), executor):
                     break
                 jobs = pick(lane, executor, self.available)
                 if not jobs:
@@ -210,18 +207,38 @@ class WorkerState:
             most.asked = True
             out.append(Reclaim(most.number, len(most.jobs) // 2))
 
-    def _put_back(self, batch: Batch, tasks: Iterable[TaskId]) -> None:
+    def _shift(self, moves: list[tuple[Job, str]], out: list[Instruction]) -> None:
+        """Move jobs to other executors, and put down those for which there is none; what runs stays."""
+        if not moves:
+            return
+        homeless = shift(moves, self.lanes)
+        for batch in misplaced(self.batches.values()):
+            batch.asked = True
+            out.append(Reclaim(batch.number, len(batch.jobs)))
+        self._return(homeless, out)
+
+    def _return(self, homeless: list[Job], out: list[Instruction]) -> None:
+        if homeless:
+            out.append(Tell(TasksReturned(self.worker, [(job.id, job.attempt) for job in homeless])))
+            absent(homeless, self.jobs, self.fetcher)
+
+    def _put_back(self, batch: Batch, tasks: Iterable[TaskId], out: list[Instruction]) -> None:
         """Tasks of a batch that were not run go back to wait for a slot or an input."""
+        homeless: list[Job] = []
         for task in tasks:
             job = batch.jobs.pop(task, None)
             if job is None or job.phase is not QUEUED:
                 continue
-            if job.waiting:
+            batch.independent -= not job.waiting
+            lane = self.lanes.get(job.executor)
+            if lane is None:
+                homeless.append(job)
+            elif job.waiting:
                 job.phase = WAITING
             else:
-                batch.independent -= 1
                 job.phase = READY
-                self.lanes[job.executor].ready.push(job)
+                lane.ready.push(job)
+        self._return(homeless, out)
 
     def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
         batch = self.batches[number]
@@ -245,6 +262,7 @@ class WorkerState:
 
     def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
         batch = self.batches.pop(event.batch)
+        self.admission.room = event.device_room
         if batch.yielded:
             self.lanes[batch.executor].yielded = [n for n in self.lanes[batch.executor].yielded if n != batch.level]
         else:
@@ -253,6 +271,7 @@ class WorkerState:
         drop: list[TaskId] = []
         untold: list[TaskId] = []
         self._done(batch, event, drop, untold)
+        self.finder.saw(event.seen, self.jobs, batch.executor)
         failed = []
         for failure in event.failed:
             job = batch.jobs.pop(failure[0])
@@ -264,22 +283,23 @@ class WorkerState:
             if not job.dependents:
                 del self.jobs[job.id]
         lost = {**missed(batch, event, self.jobs), **dict.fromkeys(untold)}
-        self._put_back(batch, reversed(event.left))
+        self._put_back(batch, reversed(event.left), out)
+        self._shift(self.finder.moves(self.jobs), out)
         if lost:
             self._lose(list(lost), out)
         if drop:
             out.append(Drop(drop))
         if event.done:
-            out.append(Tell(TasksFinished(self.worker, batch.executor, event.done)))
+            out.append(Tell(TasksFinished(self.worker, batch.executor, event.done, event.seen, event.watched)))
         if failed:
-            out.append(Tell(TasksFailed(self.worker, batch.executor, failed)))
+            out.append(Tell(TasksFailed(self.worker, batch.executor, failed, event.device)))
 
     def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId], untold: list[TaskId]) -> None:
         jobs = self.jobs
         in_batch = batch.jobs
         lanes = self.lanes
         outcomes: Sequence[tuple[Any, Any, float, float, int, Any]] = event.done
-        for task, _, start, stop, nbytes, _ in outcomes:
+        for task, _, start, stop, nbytes, cuda_nbytes in outcomes:
             job = in_batch.pop(task)
             if job.phase is not QUEUED:
                 if task not in jobs:  # cancelled while it ran, and not ordered anew
@@ -293,6 +313,8 @@ class WorkerState:
             else:
                 kind.seconds = seconds + 0.2 * (stop - start - seconds)
                 kind.nbytes += 0.2 * (nbytes - kind.nbytes)
+            if cuda_nbytes:
+                self.finder.on_device(job, batch.executor, cuda_nbytes)
             dependents = job.dependents
             if dependents:
                 for d in reversed(dependents):  # by rank, so that the first is on top of the stack
@@ -373,20 +395,6 @@ class WorkerState:
 
     def _put_down(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Nobody has these inputs: give their readers back to the scheduler."""
-        readers: dict[TaskId, Job] = {}
-        for task in lost:
-            place = self.jobs.get(task)
-            if place is None:
-                continue
-            readers.update((d.id, d) for d in place.dependents if d.phase is WAITING)
-            if not place.dependents and place.phase is ABSENT:
-                del self.jobs[task]  # it was to be copied
-        for job in readers.values():
-            job.phase = ABSENT
-        self._leave_inputs(readers.values())
-        for job in readers.values():
-            job.inputs = NOTHING
-            if not job.dependents:
-                self.jobs.pop(job.id, None)
+        readers = put_down(lost, self.jobs, self.fetcher)
         if readers:
-            out.append(Tell(InputsMissing(self.worker, lost, [(job.id, job.attempt) for job in readers.values()])))
+            out.append(Tell(InputsMissing(self.worker, lost, [(job.id, job.attempt) for job in readers])))

@@ -187,6 +187,11 @@ class Store(MutableMapping[TaskId, Any]):
         self._fit()
         return freed
 
+    def device_room(self) -> int | None:
+        """How many bytes of device memory results may still take before some have to leave; None: there is no limit."""
+        target = self.device_target
+        return None if target is None else target - self._usage.cuda_nbytes
+
     def stats(self) -> StoreStats:
         """Tell what is where."""
         spiller, usage = self._spiller, self._usage

@@ -69,12 +69,11 @@ def test_headers_and_their_messages(part):
     messages = [
         ("Asked", 1, "info", None),
         ("KeysReleased", 3, [1, 2]),
-        ("TasksFinished", "cpu", [[1, 0, 0.0, 1.0, 2, 3]]),
+        ("TasksFinished", "cpu", [[1, 0, 0.0, 1.0, 2, 3]], [[1, ["ran", 0.9, "memory"]]], True),
     ]
     messages.append(("WorkerOffered", [{"cpu": 2}, {}, None, 2, 0.05, "3.11"], "tcp://127.0.0.1:1", {"a": 1}))
-    messages.append(
-        ("GraphPart", 1, 2, 0, ["a", ["b", 1]], [[], [0]], [1], [{"pool": "p"}], [0, 1], [b"d"], [[2, 1, [0]]], 0, [])
-    )
+    columns = ["a", ["b", 1]], [[], [0]], [1], [{"pool": "p"}], [0, 1], [b"d"], [[2, 1, [0]]]
+    messages.append(("GraphPart", 1, 2, 0, *columns, 0, [], [["d", "f", [["code", 0.9, "cupy"]]]], [0, 0]))
     messages.append(("ResultsSent", [[1, ["value", 3], 0]], [2], [[3, b"error"]], True, [4, 5], [6, "a"]))
     seeds = [encode_header(messages, [FrameSize(3, 3), FrameSize(2, 10)]), encode_header(messages[:1], [])]
     decoders = (from_client, to_client, from_worker, to_worker, from_reader, from_holder)

@@ -8,6 +8,7 @@ import pytest
 from bench import Bench, spec
 
 from hetsched.core.claims import MOST_AMOUNT, MOST_BYTES, MOST_SECONDS, MOST_SLOTS
+from hetsched.core.commands import MoveTasks
 from hetsched.core.events import (
     CapacityChanged,
     InputsMissing,
@@ -85,7 +86,10 @@ def test_an_executor_that_the_worker_has_not_got() -> None:
 def test_what_can_just_be_true_is_believed() -> None:
     b = bench()
     outcomes = [(1, 0, -5.0, -5.0, 0, 0), (2, 0, 0, MOST_SECONDS, MOST_BYTES, MOST_BYTES)]
-    assert b(TasksFinished("a", "cpu", outcomes)) == [("ready", [(1, ["a"]), (2, ["a"])])]
+    assert b(TasksFinished("a", "cpu", outcomes)) == [
+        MoveTasks("a", [], [("z", True)]),  # a result on a device, so it says
+        ("ready", [(1, ["a"]), (2, ["a"])]),
+    ]
     b(CapacityChanged("a", Capacity({"cpu": MOST_SLOTS, "io": 0}, {"r": MOST_AMOUNT, "s": 0}, None, 0, MOST_SECONDS)))
 
 

@@ -49,6 +49,17 @@ def test_what_a_person_said_is_stronger():
     assert table.way("A", "B") == (0.2, pytest.approx(1e-7))
 
 
+def test_one_that_took_far_too_long_counts_in_part():
+    """A machine that was suspended says so of one transfer; a link that is slow says so of each."""
+    table = LinkTable()
+    table.learn("A", "B", 100, 3600.0)
+    assert table.way("A", "B").latency == 10.0
+    slow = LinkTable()
+    for _ in range(40):
+        slow.learn("A", "B", 100_000_000, 1000.0)
+    assert slow.way("A", "B").per_byte == pytest.approx(1e-5, rel=0.02)
+
+
 @pytest.mark.parametrize(("nbytes", "seconds"), [(-1, 1.0), (1, -1.0), (1, float("nan")), (1, float("inf"))])
 def test_what_cannot_be_is_not_learned(nbytes, seconds):
     table = LinkTable()

@@ -36,7 +36,7 @@ def test_nothing_said_is_nothing_demanded_but_a_cpu_slot() -> None:
         ({"gpu": True, "resources": {"GPU": 2}}, ("gpu", None, None, False, (("GPU", 2.0),), 0, 0, None, 0)),
         ({"replicate": 2}, ("cpu", None, None, False, (), 0, 0, None, 2)),
         ({"replicate": "all"}, ("cpu", None, None, False, (), 0, 0, None, ALL)),
-        ({"gpu": False}, ("cpu", None, None, False, (), 0, 0, None, 0)),
+        ({"gpu": False}, ("cpu!", None, None, False, (), 0, 0, None, 0)),
     ],
 )
 def test_annotations_are_read_once(annotations, key) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bench import Bench, run, spec
 
-from hetsched.core.events import GraphReleased, KeysReleased, ReplicasAdded, WorkerLost, WorkerRetiring
+from hetsched.core.events import GraphReleased, KeysReleased, ReplicasAdded, WorkerJoined, WorkerLost, WorkerRetiring
 from hetsched.core.retiring import may_leave
+from hetsched.core.types import Capacity
 
 
 class Office(Bench):
@@ -37,6 +38,22 @@ def test_what_only_it_holds_is_copied_and_then_it_may_leave() -> None:
 def test_copies_are_spread_over_those_that_hold_least() -> None:
     b = an_office("b", "d", tasks=4)
     assert b(WorkerRetiring("a")) == [("fetch", "b", {0: ["a"], 2: ["a"]}), ("fetch", "d", {1: ["a"], 3: ["a"]})]
+
+
+def test_copies_stay_in_the_pool_as_long_as_others_are_there() -> None:
+    b = Office()
+    for name in ("a1", "b1", "a2", "a3"):
+        b(WorkerJoined(name, Capacity({"cpu": 1}, {}, name[0].upper(), 99)))
+    b.submit([spec(f"x{n}", pool="A") for n in range(2)], range(2))
+    b.done("a1", 0)
+    b.done("a2", 1)
+    b(ReplicasAdded("a1", [1]))
+    b(WorkerLost("a2", "it is gone"))
+    assert b(WorkerRetiring("a1")) == [("fetch", "a3", {0: ["a1"], 1: ["a1"]})]
+    # The last of the pool: another pool is better than nobody.
+    b(ReplicasAdded("a3", [0, 1]))
+    b(WorkerLost("a1", "it has left"))
+    assert b(WorkerRetiring("a3")) == [("fetch", "b1", {0: ["a3"], 1: ["a3"]})]
 
 
 def test_what_others_hold_is_not_copied() -> None:

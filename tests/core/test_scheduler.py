@@ -262,7 +262,8 @@ def test_the_more_urgent_graph_goes_before_any_priority() -> None:
 def test_annotations_say_where_and_with_what(annotations, executor, resources) -> None:
     b = Bench()
     b.join("a", cpu=1, io=1, gpu=1, process=1, resources={"GPU": 2.0, "mem": 4.0, "disk": 1.0})
-    expected = t(0, executor=executor, resources=resources)
+    kind = "x!" if annotations.get("gpu") is False else "x"
+    expected = t(0, executor=executor, resources=resources, prefix=kind)
     assert b.submit([spec("x", **annotations)], [0]) == [b.order("a", expected)]
 
 

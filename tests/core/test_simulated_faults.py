@@ -45,10 +45,10 @@ def run_seed(seed: int) -> World:
     return world
 
 
-def run_hard_seed(seed: int, unreachable: float = 0.0) -> World:
+def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0) -> World:
     """One run with devices, pools, resources, keys that fail, and graphs that come late or are given up."""
     rng = random.Random(seed)
-    world = World(seed, rng.choice(["earliest_finish", "random", "round_robin"]), 0.3, unreachable)
+    world = World(seed, rng.choice(["earliest_finish", "random", "round_robin"]), 0.3, unreachable, devices)
     window = rng.choice([0, 1, 2, 5])
     for _ in range(rng.randint(1, 4)):
         add_any_worker(world, rng, window)
@@ -99,6 +99,16 @@ def test_every_hard_seed_ends_with_right_results_or_the_errors_that_are_due(part
     for seed in range(part, HARD_SEEDS, PARTS):
         try:
             run_hard_seed(seed, 0.2 * (seed % 2))
+        except AssertionError as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_gpu_tasks_are_found_and_moved_whatever_else_happens(part: int) -> None:
+    for seed in range(part, HARD_SEEDS, PARTS):
+        try:
+            run_hard_seed(seed, 0.2 * (seed % 2), devices=0.9)
         except AssertionError as error:
             error.add_note(f"seed {seed}")
             raise

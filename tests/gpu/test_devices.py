@@ -17,6 +17,7 @@ def driver(tmp_path, monkeypatch):
     for i in range(4):
         (tmp_path / f"0000:0{i}:00.0").mkdir()
     monkeypatch.setattr(devices, "_DRIVER", tmp_path)
+    monkeypatch.setattr(devices.nvml, "_library", lambda: None)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     return tmp_path
 
@@ -44,7 +45,7 @@ def test_all_the_driver_lists(driver):
         ("0,9,1", 1),
         ("NoDevFiles", 0),
         ("GPU-8932f937-d72c", 1),
-        ("MIG-GPU-1/2/3,0", 2),
+        ("MIG-GPU-1/2/3,0", 1),
         ("0,x", 1),
         ("none", 0),
     ],

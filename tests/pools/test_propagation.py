@@ -72,6 +72,13 @@ def test_delayed_bags_frames_and_plain_graphs():
         assert {row.key: row.annotations.get("pool") for row in hetsched.last_report()} == {"x": "A", "y": "A"}
 
 
+def test_an_array_in_a_delayed_function(arrays):
+    """As dask has it the annotations are gone; this way they are kept, and the page on annotations says so."""
+    blocks = arrays[0].to_delayed(optimize_graph=False).tolist()
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(dask.delayed(len)(blocks)) == "A"
+
+
 def test_on_the_call():
     with hetsched.propagate_pools():
         hetsched.get({"x": (lambda: 1,), "y": (lambda x: x, "x")}, "y", annotations={"x": {"pool": "A"}})
@@ -123,6 +130,47 @@ def test_a_collection_with_its_pools_written_on(arrays):
         hetsched.propagate_pools_in_collection(dd.from_pandas(pd.DataFrame({"a": [1]})))
 
 
+def test_what_stands_for_others(arrays):
+    """The results of others under names of its own: dask makes no tasks for them."""
+    a, b = arrays
+    with hetsched.pool("A"):
+        load = dask.delayed(np.ones)(10)
+    loaded = da.from_delayed(load, (10,), float)
+    assert hetsched.get_pool(loaded) == "A"
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(da.concatenate([b, b + 1])) == "B"
+        assert hetsched.get_pool(da.concatenate([a[0], b])) == ("A", "B")
+
+
+def test_parts_of_a_layer_that_read_from_different_pools(arrays):
+    """Each part runs where its data is; only what reads from both at once is placed as one."""
+    a, b = arrays
+    both = da.concatenate([a[0], b])
+    with hetsched.propagate_pools():
+        assert hetsched.get_pool(both * 2 + 1) == ("A", "B")
+        assert compute((both * 2 + 1).sum())["sum"] == {"A", "B"}
+        written = hetsched.propagate_pools_in_collection(both * 2 + 1)
+        report = hetsched.pool_report(da.concatenate([a[0, :50], b]) + 1)
+        rows = [(row.pool, row.nbytes) for row in report.rows if row.layer.startswith("add")]
+    assert hetsched.get_pool(written) == ("A", "B")
+    assert sorted(rows) == [("A", 400), ("B", 800)]
+
+
+def test_asked_in_a_block_that_asks_for_each_key(arrays):
+    with hetsched.annotate(priority=lambda key: key[1]):
+        assert hetsched.get_pool(arrays[0]) == "A"
+
+
+def test_pools_written_on_a_layer_keep_what_was_said_of_its_other_tasks():
+    with hetsched.pool("A"):
+        large = da.ones(1000, chunks=1000)
+    with hetsched.annotate(pool=lambda key: ["A", "B"] if key[1] == 0 else "C"):
+        x = da.ones(2, chunks=1)
+    y = x[:1] + large
+    pools = hetsched.propagate_pools_in_collection(da.concatenate([y, x[1:]])).dask.layers[x.name].annotations["pool"]
+    assert [pools((x.name, n)) for n in range(2)] == ["A", "C"]
+
+
 def test_what_is_no_collection():
     with pytest.raises(TypeError, match="3 is not a dask collection"):
         hetsched.get_pool(3)
@@ -165,6 +213,11 @@ def test_the_report_of_unknown_sizes_and_prices():
         ({"A": 1}, "is a list of links"),
         ([{"between": ["A"]}], "does not say between which two pools"),
         ([{"between": ["A", "A"]}], "does not say between which two pools"),
+        ([{"between": ["1", 1]}], "does not say between which two pools"),
+        ([{"between": ["A", ["B"]]}], r"\['B'\] is no pool's name"),
+        ([{"between": ["A", ""]}], "'' is no pool's name"),
+        ([{"between": ["A", True]}], "True is no pool's name"),
+        ([{"between": ["A", "B"], "price": True}], "cannot be"),
         ([{"between": ["A", "B"], "bandwith": 3}], r"write \{between: \[A, B\]"),
         ([{"between": ["A", "B"], "bandwidth": "fast"}], "'fast' is not a size"),
         ([{"between": ["A", "B"], "latency": "soon"}], "the latency is 'soon'"),

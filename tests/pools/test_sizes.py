@@ -29,6 +29,16 @@ def test_arrays():
     }
 
 
+def test_parts_of_arrays():
+    x = da.ones((100, 10), chunks=((30, 30, 40), (9, 1)), dtype="f4")
+    size = sizes_of(collections_to_expr((x,), optimize_graph=False).optimize())[x.name]
+    assert size.of([(x.name, 2, 0), (x.name, 0, 1)]) == (40 * 9 + 30) * 4
+    assert size.of([(x.name, n, m) for n in range(3) for m in range(2)]) == 4000
+    assert size.of(["what else"]) == size.of([(x.name, 3, 0)]) == pytest.approx(4000 / 6)
+    part = hetsched.pool_report(x[60:]).rows
+    assert [row.nbytes for row in part] == [1600]
+
+
 def test_arrays_that_are_cut_anew():
     x = da.ones((100, 10), chunks=(30, 10)).rechunk((100, 5))
     found = sizes(x)

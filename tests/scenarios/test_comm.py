@@ -471,6 +471,7 @@ def test_n13_annotations_of_all_kinds(client):
         future = client.submit(same, 1, workers=["w1", "w2"])
     assert future.result() == 1
     told = client.explain(future)
+    assert told["annotations"].pop("provenance").startswith(__file__)
     assert told["annotations"] == {"workers": "('w1', 'w2')", "priority": "2"}
     with pytest.raises(hetsched.errors.AnnotationError, match="priority"):
         client.submit(same, 1, priority=2**64)

@@ -4,8 +4,7 @@ Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22.
 
 P01, P04, P06 and the rest of P03 and P07 (pools that spread to neighbours by themselves) are in ``test_pools.py``.
 
-Not here, since what they are about is not there yet: P16 and P21 (GPU tasks that are told by what they do). P18 is in
-test_devices.py.
+P16 is in ``tests/gpu/test_detection.py``, P18 in ``test_devices.py``, P21 in ``test_gpu.py``.
 """
 
 from __future__ import annotations

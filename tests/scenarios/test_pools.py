@@ -102,6 +102,25 @@ def test_p01_without_propagation_more_travels(client):
     assert fetched.bytes["B"] > 1_000_000
 
 
+def test_what_lies_in_two_pools_is_read_part_by_part(client):
+    with hetsched.pool("A"):
+        a = da.random.random((600, 500), chunks=250)
+    with hetsched.pool("B"):
+        b = da.random.random((1000, 500), chunks=250)
+    both = da.concatenate([a, b])
+    anomaly = (both - both.mean(axis=0)).std()
+    with hetsched.propagate_pools():
+        with Fetched(client) as total:
+            (both + 1).sum().compute(scheduler=client)
+        with Fetched(client) as deviation:
+            anomaly.compute(scheduler=client)
+        report = hetsched.pool_report(anomaly)
+    assert sum(total.bytes.values()) < FEW
+    means = (3 + 1) * 500 * 8  # of the blocks of A and, back again, of all
+    assert report.bytes_after < means + FEW
+    assert sum(deviation.bytes.values()) < means + 10 * FEW
+
+
 def test_p03_what_follows_from_no_pool_is_free(client):
     with hetsched.pool("A"):
         load = dask.delayed(pool_here)()
@@ -139,7 +158,7 @@ def test_p06_the_cost_of_propagation(graph):
         for n in range(60):
             tasks |= {f"l{n}": (abs, f"x{n}"), f"r{n}": (abs, f"x{n}"), f"x{n + 1}": (max, f"l{n}", f"r{n}")}
     keys = list(tasks) if graph == "independent" else [list(tasks)[-1]]
-    draft = draft_of(tasks, keys)
+    draft, _ = draft_of(tasks, keys)
     first, last = draft.keys.index("x0"), draft.keys.index(keys[-1])
     for notes in ({}, {first: {"pool": "A"}}, {first: {"pool": "A"}, last: {"pool": "B"}}):
         draft.notes = dict(notes)

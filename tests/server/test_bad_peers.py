@@ -48,7 +48,8 @@ async def orders(channel: Channel) -> list[tuple[int, int]]:
 
 
 async def finish(channel: Channel, tasks: list[tuple[int, int]]) -> None:
-    await channel.send([("TasksFinished", "cpu", tuple((task, attempt, 0.0, 1.0, 8, 0) for task, attempt in tasks))])
+    outcomes = tuple((task, attempt, 0.0, 1.0, 8, 0) for task, attempt in tasks)
+    await channel.send([("TasksFinished", "cpu", outcomes, (), False)])
 
 
 @asynccontextmanager
@@ -88,7 +89,7 @@ async def test_a_worker_that_says_what_cannot_be_is_cut_off_and_its_task_runs_el
         await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
         ((task, attempt),) = await orders(fake)
         await cluster.add_worker("a")
-        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, stop, 8, 0),))])
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, stop, 8, 0),), (), False)])
         messages = ()
         while not messages or messages[-1][0] != "Closed":
             messages, _ = await fake.receive()
@@ -104,7 +105,7 @@ async def test_tasks_wait_for_a_worker_that_freezes_no_longer_than_its_data_take
         client, fake = await cluster.channel(), await offered(cluster, "tcp://127.0.0.1:1")
         await ask(client, *part(1, [(operator.neg, (4,), ())], [0]))
         ((task, attempt),) = await orders(fake)
-        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, 0.001, 30_000_000, 0),))])
+        await fake.send([("TasksFinished", "cpu", ((task, attempt, 0.0, 0.001, 30_000_000, 0),), (), False)])
         assert (await hear(client))[0].ready[0][0] == 0
         late = await offered(cluster, "tcp://127.0.0.1:1", name="late")
         began = trio.current_time()
@@ -267,7 +268,7 @@ async def test_sizes_that_no_message_can_say_together_are_no_harm_to_who_asks():
         ready = set()
         while len(ready) < 20:
             tasks = await orders(fake)
-            await fake.send([("TasksFinished", "cpu", tuple((t, n, 0.0, 1.0, 2**60, 0) for t, n in tasks))])
+            await fake.send([("TasksFinished", "cpu", tuple((t, n, 0.0, 1.0, 2**60, 0) for t, n in tasks), (), False)])
             ready |= {p for said in await hear(client) for p, _, _ in said.ready}
         await client.send([("Asked", 1, "info", None)])
         (said,) = await hear(client)

@@ -20,9 +20,9 @@ def test_what_is_written_is_read(tmp_path):
         record(4.0, ClientLeft("c"))
     assert list(read_recording(tmp_path / "events")) == [
         Recorded(1.0, "WorkerJoined", ("w", ({"cpu": 1}, {}, None, 2, 0.0, None))),
-        Recorded(1.5, "GraphSubmitted", ("c", 1, ((("x", 0), (), {"pool": "A"}),), (0,), 0, None, (), None)),
-        Recorded(2.0, "TasksFailed", ("w", "cpu", ((0, 1, "raised", True),))),
-        Recorded(3.0, "TasksFailed", ("w", "cpu", ((0, 1, "ValueError", False),))),
+        Recorded(1.5, "GraphSubmitted", ("c", 1, ((("x", 0), (), {"pool": "A"}),), (0,), 0, None, (), None, (), ())),
+        Recorded(2.0, "TasksFailed", ("w", "cpu", ((0, 1, "raised", True),), ())),
+        Recorded(3.0, "TasksFailed", ("w", "cpu", ((0, 1, "ValueError", False),), ())),
         Recorded(4.0, "ClientLeft", ("c",)),
     ]
     assert b"secret" not in (tmp_path / "events").read_bytes()

@@ -101,14 +101,16 @@ async def test_an_error_comes_with_its_traceback_and_story():
         ("GraphPart", 1, 1, 0, ("a",), ((0,),), (0,), (), (), (), ((1, 1, ()),)),
         ("GraphPart", 1, 1, 0, ("a",), ((),), (5,), (), (), (), ((1, 1, ()),)),
         ("GraphPart", 1, 1, 0, ("a",), ((),), (0,), (), (7,), (), ((1, 1, ()),)),
-        ("GraphPart", 1, 1, 0, ("a",), ((-1,),), (0,), (), (), (), ((1, 1, ()),), 0, ((9, 9),)),
+        ("GraphPart", 1, 1, 0, ("a",), ((-1,),), (0,), (), (), (), ((1, 1, ()),), 0, ((9, 9),), (), ()),
+        ("GraphPart", 1, 1, 0, ("a",), ((),), (0,), (), (), (), ((1, 1, ()),), 0, (), (("d", "f", ()),), (1,)),
+        ("GraphPart", 1, 1, 0, ("a",), ((),), (0,), (), (), (), ((1, 1, ()),), 0, (), (("d", "f"),), (0,)),
     ],
 )
 async def test_a_client_that_lies_is_told_and_cut_off_alone(bad):
     async with small_cluster("a") as cluster:
         good, liar = await cluster.channel(), await cluster.channel()
         if bad[0] == "GraphPart" and len(bad) in (2, 12):
-            bad = (*bad, 0, ())
+            bad = (*bad, 0, (), (), ())
         await liar.send([bad], [b"frame"])
         (said,) = await hear(liar)
         assert type(said).__name__ == "Closed"

@@ -16,7 +16,7 @@ from typing import Final
 from .flow import SINK, SOURCE, UNBOUNDED, Network
 from .layers import Problem
 
-__all__ = ["multiway_cut"]
+__all__ = ["components", "multiway_cut"]
 
 _ROUNDS: Final = 50  # pairs of pools looked at, at most
 _LARGE: Final = 3000  # layers from which each pair is looked at once
@@ -26,7 +26,7 @@ _SMALL: Final = 40  # layers up to which other starts are tried too
 def multiway_cut(problem: Problem) -> list[int]:
     """For each layer the number of its pool, -1 for those that nothing pulls anywhere."""
     places = [-1] * len(problem.layers)
-    for component in _components(problem):
+    for component in components(problem):
         if len(component) == 1 and problem.layers[component[0]].pools is None:
             continue
         pools = sorted({pool for n in component if problem.layers[n].pools for pool in problem.allowed[n]})
@@ -40,7 +40,7 @@ def multiway_cut(problem: Problem) -> list[int]:
     return places
 
 
-def _components(problem: Problem) -> list[list[int]]:
+def components(problem: Problem) -> list[list[int]]:
     """The layers that are linked, in their order; those that take no part link nothing."""
     seen = [not placed for placed in problem.placed]
     found = []
@@ -192,7 +192,10 @@ def _swap(
             moving.append(n)
     if not moving:
         return
-    for n in component:
+    concerned = set(moving)
+    for n in moving:
+        concerned.update([d for d in problem.inputs[n] if problem.placed[d]])
+    for n in sorted(concerned):  # what all others cost stays as it is
         _price_result(problem, cutting, n, one, other, places)
     inside = set(cutting.solve())
     for n in moving:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from .cut import multiway_cut
 from .layers import Layer, Prices, Problem
+from .running import not_left_free
 
 __all__ = ["Plan", "Reason", "propagate"]
 
@@ -19,6 +20,7 @@ class Reason(Enum):
 
     GIVEN = "said"
     SAVES = "its neighbours are there"
+    TOGETHER = "saves little, but with others left free more would cross"
     FREE = "free: a restriction would save too little"
     ALONE = "free: no neighbour of it is in a pool"
     FORBIDDEN = "free: pool=None was said"
@@ -50,19 +52,23 @@ def propagate(layers: Sequence[Layer], prices: Prices | None = None, min_saving:
     """Choose a pool for every layer of which none was said, both along the data's way and against it.
 
     A layer is left free where to restrict it saves less than ``min_saving`` of the bytes it reads (of those it makes,
-    where it reads none), all others being where they were put. Takes time in proportion to the layers and what they
-    read, but for the cuts, which are only made where different pools meet.
+    where it reads none), all others being where they were put; unless, as the graph would run, the layers left free
+    would then cost more together than if each took over the pool that holds most of what it reads.
+
+    Takes time in proportion to the layers and what they read, but for the cuts, which are only made where different
+    pools meet.
     """
     problem = Problem(layers, prices or Prices())
     places = multiway_cut(problem)
     worth = _Worth(problem, places, min_saving)
     worth.spread()
+    together = dict.fromkeys(not_left_free(problem, places, worth.pinned, worth.saves))
     restricted: list[tuple[str, ...] | None] = []
     reasons: list[Reason] = []
     for n, layer in enumerate(layers):
-        pinned = worth.pinned[n]
+        pinned = worth.pinned[n] or n in together
         restricted.append((problem.pools[places[n]],) if pinned else layer.pools)
-        reasons.append(_reason(problem, n, places[n], pinned))
+        reasons.append(Reason.TOGETHER if n in together else _reason(problem, n, places[n], pinned))
     return Plan(problem, places, restricted, reasons, worth.saves, problem.cost(places))
 
 

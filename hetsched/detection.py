@@ -1,0 +1,59 @@
+"""What a person's settings make of the search for GPU tasks: whether to look, and whether to remember."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+
+from hetsched import config
+from hetsched.core.gpu import Case
+from hetsched.core.makers import Maker
+from hetsched.core.types import TaskSpec
+from hetsched.core.verdicts import lessons
+from hetsched.gpu.learned import Learned
+
+__all__ = ["Seen", "keep", "learned", "look", "wanted"]
+
+Seen = tuple[Sequence[Maker], Sequence[int]]
+"""The functions of a graph, and for each of its tasks the place of its own among them."""
+
+_files: dict[str | None, Learned] = {}
+"""By the user's cache directory, which a program may change."""
+_lock = threading.Lock()
+
+
+def wanted() -> bool:
+    """Whether GPU tasks are to be looked for: the setting ``hetsched.gpu.detect``."""
+    return bool(config.get("gpu.detect"))
+
+
+def learned() -> Learned | None:
+    """The file of what was learned; None where the setting ``hetsched.gpu.learn`` says that there shall be none."""
+    if not config.get("gpu.learn"):
+        return None
+    folder = os.environ.get("XDG_CACHE_HOME")
+    found = _files.get(folder)
+    if found is None:
+        with _lock:
+            found = _files.setdefault(folder, Learned())
+    return found
+
+
+def look(tasks: Sequence[TaskSpec]) -> Seen:
+    """Look into the functions of a graph's tasks, and recall what was learned of them; nothing where that is off."""
+    if not wanted():
+        return (), ()
+    from hetsched.graph.makers import Makers
+
+    makers, made_by = Makers().take(tasks)
+    file = learned()
+    return makers if file is None else file.recall(makers), made_by
+
+
+def keep(cases: Iterable[Case], everything: bool = False) -> None:
+    """Write down what was learned since the last time, or all of it."""
+    found = lessons(cases, everything)
+    file = learned() if found else None
+    if file is not None:
+        file.note(found)

@@ -1,0 +1,95 @@
+"""The file of what was learned: kept, bounded, shared between processes, and left alone where it is damaged."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from hetsched.core.evidence import CODE, RESULT, Evidence
+from hetsched.core.gpu import Lesson
+from hetsched.core.makers import Maker
+from hetsched.gpu import learned
+from hetsched.gpu.learned import Learned
+
+FOUND = (Evidence(RESULT, 1.0, "its result is on a device"),)
+LESSON = Lesson("d" * 32, "put", "gpu", FOUND, 5, 2, 1)
+
+
+@pytest.fixture
+def file(tmp_path):
+    return Learned(tmp_path / "cache" / "gpu.sqlite")
+
+
+def test_what_is_noted_is_recalled_by_another(file) -> None:
+    makers = [Maker("d" * 32, "m.put", (Evidence(CODE, 0.4, "hint"),)), Maker("e" * 32, "m.other")]
+    assert file.recall(makers) == makers
+    file.note([LESSON])
+    again = Learned(file.path)
+    assert again.recall(makers) == [makers[0]._replace(evidence=(Evidence(CODE, 0.4, "hint"), *FOUND)), makers[1]]
+    (row,) = again.rows()
+    assert row[:7] == ("d" * 32, "put", "gpu", FOUND, 2, 7, 1)
+    again.note([LESSON._replace(verdict="cpu", evidence=())])
+    assert file.recall(makers) == makers  # the later one counts
+    file.note([])
+
+
+def test_it_is_bounded(file, monkeypatch) -> None:
+    monkeypatch.setattr(learned, "MOST_ROWS", 3)
+    for n in range(5):
+        file.note([LESSON._replace(function=f"{n}")])
+    assert sorted(row.function for row in file.rows()) == ["2", "3", "4"]
+
+
+def test_forgetting_by_name(file) -> None:
+    names = ["m.put", "m.take", "other.put", "put"]
+    file.note([LESSON._replace(function=name, name=name) for name in names])
+    assert file.forget("m.*") == 2
+    assert file.forget("put") == 2
+    assert file.rows() == []
+    assert file.forget() == 0
+
+
+def test_a_damaged_file_is_warned_of_once_and_left_alone(file) -> None:
+    file.path.parent.mkdir()
+    file.path.write_bytes(b"no database at all" * 100)
+    with pytest.warns(UserWarning, match="what was learned of GPU tasks cannot be kept in .*: file is not a database"):
+        assert file.recall([Maker("d", "m")]) == [Maker("d", "m")]
+    file.note([LESSON])
+    assert file.rows() == []
+    assert file.path.read_bytes().startswith(b"no database")
+
+
+def test_a_place_where_nothing_can_be_written(tmp_path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    file = Learned(tmp_path / "cache" / "gpu.sqlite")
+    with pytest.warns(UserWarning, match="cannot be kept"):
+        file.note([LESSON])
+    file.note([LESSON])
+
+
+def test_while_another_process_is_at_it_for_long_nothing_is_noted_or_said(file, monkeypatch) -> None:
+    monkeypatch.setattr(learned, "_WAIT_SECONDS", 0.01)
+    file.note([LESSON])
+    other = sqlite3.connect(file.path, isolation_level=None)
+    other.execute("begin exclusive")
+    file.note([LESSON._replace(function="e")])
+    other.execute("rollback")
+    other.close()
+    assert [row.function for row in file.rows()] == ["d" * 32]
+    file.note([LESSON._replace(function="e")])
+    assert len(file.rows()) == 2
+
+
+def test_many_processes_at_once(file) -> None:
+    program = (
+        "import sys; from hetsched.gpu.learned import Learned; from hetsched.core.gpu import Lesson\n"
+        "file = Learned(sys.argv[1])\n"
+        "for n in range(10): file.note([Lesson(f'{sys.argv[2]}-{n}', 'f', 'gpu', (), 0, 0, 0)])"
+    )
+    command = [sys.executable, "-W", "error", "-c", program, str(file.path)]
+    running = [subprocess.Popen([*command, str(n)]) for n in range(3)]
+    assert [process.wait() for process in running] == [0] * 3
+    assert len(file.rows()) == 30

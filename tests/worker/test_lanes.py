@@ -1,0 +1,151 @@
+"""A worker moves jobs between its executors: told to, or because of what it sees; its answers claimed whole."""
+
+from __future__ import annotations
+
+from worker.test_state import Bench, finished, item, ok, order
+
+from hetsched.core.commands import CancelTasks, MoveTasks
+from hetsched.core.events import TasksFailed, TasksFinished, TasksReturned
+from hetsched.core.evidence import RAN, Evidence
+from hetsched.worker.instructions import BatchExecuted, Drop, Execute, Reclaim, TasksReclaimed, Tell
+
+GPU = {"resources": {"GPU": 1.0}, "cpu": 1, "gpu": 1}
+
+
+def on_device(task, seconds=1e-5):
+    return (*ok(task, seconds)[:5], 8)
+
+
+def told(*outcomes, executor="cpu", seen=(), watched=False):
+    return Tell(TasksFinished("w", executor, outcomes, seen, watched))
+
+
+# Told to
+
+
+def test_what_waits_is_moved_and_what_runs_stays() -> None:
+    b = Bench(**GPU)
+    assert b.run(*(order(n, prefix="p") for n in range(3)), order(3, 0, prefix="p")) == [Execute("cpu", 1, (item(0),))]
+    moves = tuple((n, "gpu") for n in range(4))
+    assert b(MoveTasks("w", moves, (("p", True),))) == [Reclaim(1, 1), Execute("gpu", 2, (item(1),))]
+    assert b(TasksReclaimed(1, ())) == []  # it had begun
+    assert b(BatchExecuted(1, [ok(0)], [], [])) == [finished(0)]
+    assert b(BatchExecuted(2, [ok(1)], [], [])) == [
+        finished(1, executor="gpu"),
+        Execute("gpu", 3, (item(3, 0), item(2))),
+    ]
+
+
+def test_what_is_taken_back_out_of_a_batch_goes_its_new_way() -> None:
+    b = Bench(**GPU)
+    b.known(p=1e-5)
+    assert b.run(*(order(n, prefix="p") for n in range(3))) == [Execute("cpu", 2, (item(0), item(1), item(2)))]
+    assert b(MoveTasks("w", ((1, "gpu"), (2, "gpu")), ())) == [Reclaim(2, 3)]
+    assert b(TasksReclaimed(2, (2, 1))) == [Execute("gpu", 3, (item(1), item(2)))]
+
+
+def test_back_to_the_cpu() -> None:
+    b = Bench(**GPU)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+    b.run(order(0, **gpu), order(1, **gpu))
+    back = MoveTasks("w", ((0, "cpu"), (1, "cpu")), (("p", False),))
+    assert b(back) == [Reclaim(1, 1), Execute("cpu", 2, (item(1),))]
+    assert b.mind.jobs[1].resources == ()
+
+
+def test_what_there_is_no_executor_for_is_put_down_and_said() -> None:
+    b = Bench(cpu=1)
+    b.run(order(0, prefix="p"), order(1, prefix="p"), order(2, 1, prefix="p"), order(3, 2))
+    moves = tuple((n, "gpu") for n in range(3))
+    assert b(MoveTasks("w", moves, (("p", True),))) == [Reclaim(1, 1), Tell(TasksReturned("w", ((1, 0), (2, 0))))]
+    assert b(TasksReclaimed(1, (0,))) == [Tell(TasksReturned("w", ((0, 0),)))]
+    b(CancelTasks("w", [3]))  # as the scheduler does, since what it waits for is not coming
+    b(BatchExecuted(1, [], [], []))
+    b.assert_idle()
+
+
+def test_moves_of_what_is_not_here_are_nothing() -> None:
+    b = Bench(**GPU)
+    assert b(MoveTasks("w", ((7, "gpu"),), (("p", True), ("q", False)))) == []
+    b.assert_idle()
+    # but the kinds are known from now on
+    assert b.run(order(0, prefix="p"), order(1, prefix="q")) == [
+        Execute("cpu", 1, (item(1),)),
+        Execute("gpu", 2, (item(0),)),
+    ]
+
+
+# Room on the device
+
+
+def test_a_task_waits_while_others_run_if_its_result_is_not_expected_to_fit() -> None:
+    b = Bench(resources={"GPU": 2.0}, cpu=1, gpu=2)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+
+    def done(batch, task, room):
+        outcome = (task, 0, 0.0, 0.01, 100, 100)
+        return b(BatchExecuted(batch, [outcome], [], [], (), (), (), False, room))
+
+    assert b.run(*(order(n, **gpu) for n in range(6))) == [Execute("gpu", 1, (item(0),)), Execute("gpu", 2, (item(1),))]
+    assert [type(said) for said in done(1, 0, 250)] == [Tell, Execute]  # 100 are coming, and 100 more fit
+    assert [type(said) for said in done(2, 1, 150)] == [Tell]  # 100 are coming, and 100 more would not
+    assert [type(said) for said in done(3, 2, 50)] == [Tell, Execute]  # nothing runs: it has to make do
+    assert [type(said) for said in done(4, 3, None)] == [Tell, Execute, Execute]  # no limit
+
+
+# By what it sees
+
+
+def test_a_result_on_a_device_moves_what_reads_it_and_the_others_of_its_kind() -> None:
+    b = Bench(**GPU)
+    b.run(order(0, prefix="p"), order(1, prefix="p"), order(2, 0, prefix="q"), order(3, prefix="q"))
+    assert b(BatchExecuted(1, [on_device(0)], [], [])) == [
+        told(on_device(0)),
+        Execute("cpu", 2, (item(3),)),
+        Execute("gpu", 3, (item(2, 0),)),
+    ]
+    assert b.mind.jobs[1].executor == "gpu"
+    assert b.run(order(4, 0, prefix="q")) == []  # its input is here, on the device
+    assert b.mind.jobs[4].executor == "gpu"
+
+
+def test_tasks_that_follow_their_inputs_do_not_move_their_kind() -> None:
+    b = Bench(**GPU)
+    b.run(order(0, executor="gpu", resources=(("GPU", 1.0),)), order(1, 0, prefix="q"))
+    b(BatchExecuted(1, [on_device(0)], [], []))
+    assert b.mind.jobs[1].executor == "gpu"
+    b(BatchExecuted(max(b.mind.batches), [on_device(1)], [], []))
+    assert not b.mind.kinds["q"].gpu
+
+
+def test_a_person_s_word_is_kept() -> None:
+    b = Bench(**GPU, io=0)
+    b.run(order(0, prefix="p!"), order(1, prefix="p!"), order(2, 0, prefix="q!"), order(3, 0, executor="io"))
+    b(BatchExecuted(1, [on_device(0)], [], []))
+    assert [b.mind.jobs[n].executor for n in (1, 2, 3)] == ["cpu", "cpu", "io"]
+
+
+def test_a_worker_without_a_lane_changes_nothing() -> None:
+    b = Bench(cpu=1)
+    b.run(order(0, prefix="p"), order(1, prefix="p"), order(2, 0, prefix="q"))
+    assert b(BatchExecuted(1, [on_device(0)], [], [])) == [told(on_device(0)), Execute("cpu", 2, (item(2, 0),))]
+
+
+def test_what_probes_saw_moves_a_kind_and_is_passed_on() -> None:
+    b = Bench(**GPU)
+    b.run(order(0, prefix="p"), order(1, prefix="p"))
+    seen = ((0, Evidence(RAN, 0.9, "it took memory")),)
+    assert b(BatchExecuted(1, [ok(0)], [], [], (), seen, (), True)) == [
+        told(ok(0), seen=seen, watched=True),
+        Execute("gpu", 2, (item(1),)),
+    ]
+
+
+def test_words_on_errors_of_a_device_are_passed_on() -> None:
+    b = Bench(**GPU)
+    b.run(order(0))
+    failed = ((0, 0, "error", True),)
+    assert b(BatchExecuted(1, [], failed, [], (), (), ((0, "no context"),))) == [
+        Drop((0,)),
+        Tell(TasksFailed("w", "cpu", failed, ((0, "no context"),))),
+    ]
