@@ -16,9 +16,9 @@ from hetsched.comm.transports import parse_address
 from hetsched.core.types import Capacity
 from hetsched.errors import HetschedError, Rejected
 from hetsched.worker.device_memory import DeviceLimit
-from hetsched.worker.memory import Thresholds
 from hetsched.worker.peers import Secrets
 from hetsched.worker.process import Offer, OutOfMemory, WorkerProcess
+from hetsched.worker.thresholds import Thresholds
 
 from .ending import OUT_OF_MEMORY, watch_signals
 from .parent import Parent

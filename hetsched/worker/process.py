@@ -39,12 +39,12 @@ from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 from .device_memory import DeviceLimit
 from .engine import Engine
 from .instructions import KeysFetched
-from .memory import MemoryState, Thresholds, assess, excess
 from .peers import Holder, Peers, Secrets
 from .running import Failure
 from .shipped import Shelf
 from .sizes import Measure
 from .store import Store
+from .thresholds import MemoryState, Thresholds, assess, excess
 from .transfers import Transfers
 
 __all__ = ["Offer", "OutOfMemory", "WorkerProcess"]

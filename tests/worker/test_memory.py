@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsched.core.quantities import read_bytes
-from hetsched.worker.memory import Thresholds, assess, excess, machine_memory, memory_limit
+from hetsched.worker.memory import machine_memory, memory_limit
+from hetsched.worker.thresholds import Thresholds, assess, excess
 
 GB = 10**9
 

@@ -1,0 +1,20 @@
+"""The simulator's command line: one command a file."""
+
+from __future__ import annotations
+
+import click
+
+from .faults import faults
+from .run import run
+from .validate import validate
+
+__all__ = ["sims"]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def sims() -> None:
+    """Simulate the scheduler: compare policies, replay runs, search for faults."""
+
+
+for _command in (faults, run, validate):
+    sims.add_command(_command)

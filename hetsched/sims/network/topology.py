@@ -1,0 +1,92 @@
+"""Which links a transfer crosses, what they can carry, and what they have carried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .spec import NetworkSpec, Wire
+
+__all__ = ["Topology", "Way"]
+
+
+class Way:
+    """From one worker to another: the links crossed, the bytes per second of the slowest, seconds, money per byte."""
+
+    __slots__ = ("bandwidth", "latency", "links", "pools", "price")
+
+    def __init__(
+        self, links: tuple[int, ...], bandwidth: float, latency: float, price: float, pools: tuple[str, str]
+    ) -> None:
+        self.links = links
+        self.bandwidth = bandwidth
+        self.latency = latency
+        self.price = price
+        self.pools = pools
+
+
+class Topology:
+    """All links, numbered. Workers may be added at any time; a link without limit is none."""
+
+    def __init__(self, spec: NetworkSpec, workers: Mapping[str, tuple[str, float]] | None = None) -> None:
+        self.spec = spec
+        self.names: list[str] = []
+        self.capacity: list[float] = []
+        self.carried: list[int] = []
+        """Bytes that have crossed each link."""
+        self._number: dict[str, int] = {}
+        self._pool: dict[str, str] = {}
+        self._ways: dict[tuple[str, str], Way] = {}
+        for name, (pool, bandwidth) in (workers or {}).items():
+            self.add_worker(name, pool, bandwidth)
+
+    def add_worker(self, name: str, pool: str = "", bandwidth: float | None = None) -> None:
+        """Take a worker in, with a link of its own up and down."""
+        self._pool[name] = pool
+        own = self.spec.bandwidth if bandwidth is None else bandwidth
+        self._link(f"{name} up", own)
+        self._link(f"{name} down", own)
+
+    def _link(self, name: str, bandwidth: float) -> None:
+        if bandwidth > 0 and name not in self._number:
+            self._number[name] = len(self.names)
+            self.names.append(name)
+            self.capacity.append(bandwidth)
+            self.carried.append(0)
+
+    def forget_ways(self, worker: str) -> None:
+        """The links of a worker have changed."""
+        self._ways = {pair: way for pair, way in self._ways.items() if worker not in pair}
+
+    def pool_of(self, worker: str) -> str:
+        """The pool of a worker, "" where it has none."""
+        return self._pool.get(worker, "")
+
+    def links_of(self, worker: str) -> list[int]:
+        """The numbers of a worker's own links."""
+        return [self._number[n] for n in (f"{worker} up", f"{worker} down") if n in self._number]
+
+    def way(self, source: str, target: str) -> Way:
+        """The way from a worker to another."""
+        known = self._ways.get((source, target))
+        if known is None:
+            known = self._ways[source, target] = self._find(source, target)
+        return known
+
+    def _find(self, source: str, target: str) -> Way:
+        spec = self.spec
+        a, b = self._pool.get(source, ""), self._pool.get(target, "")
+        wires: list[tuple[str, Wire]] = []
+        if a != b:
+            if a in spec.uplinks:
+                wires.append((f"pool {a} up", spec.uplinks[a]))
+            if (a, b) in spec.between:
+                wires.append((f"{a} to {b}", spec.between[a, b]))
+            if b in spec.uplinks:
+                wires.append((f"pool {b} down", spec.uplinks[b]))
+        for name, wire in wires:
+            self._link(name, wire.bandwidth)
+        names = [f"{source} up", *(name for name, _ in wires), f"{target} down"]
+        links = tuple(self._number[name] for name in names if name in self._number)
+        bandwidth = min((self.capacity[n] for n in links), default=0.0)
+        latency = spec.latency + spec.overhead + sum(wire.latency for _, wire in wires)
+        return Way(links, bandwidth, latency, sum(wire.price for _, wire in wires) / 1e9, (a, b))

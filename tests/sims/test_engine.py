@@ -1,0 +1,155 @@
+"""Small runs whose whole course can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from hetsched.core.costs import duration_of, nbytes_of
+from hetsched.errors import HetschedError
+from hetsched.sims.faults.plan import Fault
+from hetsched.sims.model import Machine, ServerCost, Submission, Task, Workload
+from hetsched.sims.network.spec import NetworkSpec, Wire
+from hetsched.sims.scenario import Scenario
+from hetsched.sims.summary import simulate
+
+MB = 1_000_000
+
+
+def scenario(tasks, machines, **more):
+    return Scenario([Submission(Workload("w", tasks))], machines, **more)
+
+
+def runs(simulation):
+    return [(r.task, r.worker, r.start, r.stop) for r in simulation.trace.task_runs()]
+
+
+def test_a_chain_runs_on_one_worker_without_a_pause():
+    chain = [Task(("x", i), [i - 1] * bool(i), 1.0, MB) for i in range(3)]
+    summary, simulation = simulate(scenario(chain, [Machine("a"), Machine("b")]))
+    assert runs(simulation) == [(0, "a", 0.0, 1.0), (1, "a", 1.0, 2.0), (2, "a", 2.0, 3.0)]
+    assert (summary.makespan, summary.transfers, summary.ended) == (3.0, 0, 3.0)
+
+
+def test_inputs_cross_the_network_before_a_task_starts():
+    tasks = [Task("a-load", (), 1.0, 10 * MB), Task("b-load", (), 1.0, 10 * MB), Task("sum", [0, 1], 1.0)]
+    network = NetworkSpec("simple", bandwidth=10e6, latency=0.5)
+    summary, simulation = simulate(scenario(tasks, [Machine("a"), Machine("b")], network=network))
+    assert runs(simulation) == [(0, "a", 0.0, 1.0), (1, "b", 0.0, 1.0), (2, "a", 2.5, 3.5)]
+    assert [tuple(t) for t in simulation.trace.transfer_runs()] == [("b", "a", 1, 1, 10 * MB, 1.0, 1.5, 2.5)]
+    assert summary.by_link == {"a down": 10 * MB, "b up": 10 * MB}
+    assert summary.utilisation == {"cpu": 3.0 / 7.0}
+
+
+def test_messages_and_thinking_take_time():
+    tasks = [Task("x", (), 1.0, 0)]
+    summary, simulation = simulate(scenario(tasks, [Machine("a")], delay=0.25, server=ServerCost(0.125, 0.0625)))
+    # The worker's offer arrives at 0.25; thinking of it and of the order that comes of it takes 0.1875; the order
+    # travels for 0.25. The outcome arrives at 1.9375, and is thought of for 0.1875.
+    assert [(r.start, r.stop) for r in simulation.trace.task_runs()] == [(0.6875, 1.6875)]
+    assert summary.ended == 2.125
+
+
+def test_all_that_happens_at_an_instant_is_known_before_anything_starts():
+    # At 1.0 both loads end; the sum, of higher priority, becomes ready by that and starts before the other task.
+    tasks = [
+        Task("a", (), 1.0, 0),
+        Task("b", (), 1.0, 0),
+        Task("other", (), 1.0, 0),
+        Task("sum", [0, 1], 1.0, 0, {"priority": 5}),
+        Task("more", (), 1.0, 0),
+    ]
+    _, simulation = simulate(scenario(tasks, [Machine("m", 2, window=8)]))
+    names = {job.base + n: t.key for job in simulation.jobs for n, t in enumerate(job.workload.tasks)}
+    starts = {names[r.task]: r.start for r in simulation.trace.task_runs()}
+    assert starts["sum"] == 1.0
+
+
+def test_a_device_is_faster_where_a_task_says_so():
+    tasks = [Task("c", (), {"cpu": 4.0, "gpu": 1.0}), Task("g", (), {"cpu": 4.0, "gpu": 1.0}, 0, {"gpu": True})]
+    summary, simulation = simulate(scenario(tasks, [Machine("m", 1, 1, speed=2.0)]))
+    assert sorted((r.executor, r.stop) for r in simulation.trace.task_runs()) == [("cpu", 2.0), ("gpu", 0.5)]
+    assert summary.utilisation == {"cpu": 1.0, "gpu": 0.25}
+
+
+def test_resources_are_not_given_out_twice():
+    tasks = [Task(("x", i), (), 1.0, 0, {"resources": {"licence": 1}}) for i in range(3)]
+    summary, _ = simulate(scenario(tasks, [Machine("m", 4, resources={"licence": 1.0})]))
+    assert summary.makespan == 3.0
+
+
+def test_results_beyond_the_target_go_to_disk_and_come_back():
+    tasks = [Task(("x", i), (), 1.0, 400 * MB) for i in range(3)]
+    tasks.append(Task("sum", [0, 1, 2], 1.0, 0))
+    summary, simulation = simulate(scenario(tasks, [Machine("m", 1, memory=1000 * MB)]))
+    assert summary.peak_memory == {"m": 800 * MB}
+    assert summary.peak_on_disk == {"m": 800 * MB}
+    # 800 MB are read at 500 MB/s before the sum.
+    assert runs(simulation)[-1] == (3, "m", 3.0, 3.0 + 1.6 + 1.0)
+
+
+def test_a_worker_that_has_no_memory_left_pauses_and_goes_on():
+    tasks = [Task(("x", i), (), 0.4, 300 * MB) for i in range(3)]
+    tasks.append(Task("end", [0, 1, 2], 1.0, 0))
+    tasks += [Task(("y", i), (), 0.4, 0) for i in range(6)]
+    machines = [Machine("m", 1, memory=1000 * MB, disk=1, window=1), Machine("n", 1, arrives=3.0)]
+    _, simulation = simulate(scenario(tasks, machines))
+    moments = [(m.what, m.who) for m in simulation.trace.moments]
+    assert ("paused", "m") in moments
+    assert moments.index(("paused", "m")) < moments.index(("running", "m"))
+
+
+def test_a_worker_that_leaves_finishes_and_hands_over_first():
+    tasks = [Task(("x", i), (), 1.0, MB) for i in range(4)]
+    tasks.append(Task("sum", [0, 1, 2, 3], 1.0))
+    machines = [Machine("a", 1, retires=1.5), Machine("b", 1)]
+    summary, simulation = simulate(scenario(tasks, machines, network=NetworkSpec(bandwidth=1e6)))
+    lost = [m for m in simulation.trace.moments if m.what.startswith("lost")]
+    assert [(m.what, m.who) for m in lost] == [("lost: it has left", "a")]
+    assert summary.runs == 5
+
+
+def test_a_lost_worker_is_replaced_and_its_results_are_made_again():
+    tasks = [Task(("x", i), (), 1.0, MB) for i in range(2)]
+    tasks.append(Task("sum", [0, 1], 1.0))
+    faults = [Fault(1.5, "crash", "a")]
+    summary, simulation = simulate(scenario(tasks, [Machine("a", 2)], faults=faults))
+    assert runs(simulation)[:2] == [(0, "a", 0.0, 1.0), (1, "a", 0.0, 1.0)]
+    assert runs(simulation)[2:] == [(0, "a'1", 2.5, 3.5), (1, "a'1", 2.5, 3.5), (2, "a'1", 3.5, 4.5)]
+    assert summary.makespan == 4.5
+
+
+def test_what_no_worker_can_run_is_said_and_not_waited_for_forever():
+    tasks = [Task("x", (), 1.0, 0, {"gpu": True})]
+    says = r"standstill: at 0 s 1 tasks are READY; 'x' finds no worker: .*'gpu'.*0 of 1"
+    with pytest.raises(HetschedError, match=says):
+        simulate(scenario(tasks, [Machine("a", 2)]))
+
+
+def test_pools_have_links_that_cost():
+    tasks = [Task("a", (), 1.0, 1000 * MB, {"pool": "east"}), Task("b", [0], 1.0, 0, {"pool": "west"})]
+    network = NetworkSpec("maxmin", 1e9, between={("east", "west"): Wire(100e6, 0.5, 0.02)})
+    machines = [Machine("e", pool="east"), Machine("w", pool="west")]
+    summary, _ = simulate(scenario(tasks, machines, network=network))
+    assert summary.makespan == pytest.approx(1.0 + 0.5 + 10.0 + 1.0)
+    assert (summary.by_pool, summary.cost) == ({"east to west": 1000 * MB}, 0.02)
+    assert summary.by_link == {"e up": 1000 * MB, "east to west": 1000 * MB, "w down": 1000 * MB}
+
+
+@pytest.mark.parametrize(
+    ("knowledge", "seconds", "nbytes"),
+    [("exact", 3.0, 30), ("user", 9.0, 90), ("mean", 2.0, 20), ("blind", 0.01, 0), ("learned", 1.0, 10)],
+)
+def test_what_the_scheduler_knows_of_a_task(knowledge, seconds, nbytes):
+    tasks = [Task(("x", 0), (), 1.0, 10), Task(("x", 1), [0], 3.0, 30, None, (9.0, 90))]
+    seen = []
+
+    class Curious:
+        name = "curious"
+
+        def choose(self, task, workers):
+            seen.append((duration_of(task), nbytes_of(task)))
+            return workers[0]
+
+    machines = [Machine("a", window=1), Machine("b", window=1)]
+    simulate(scenario(tasks, machines, knowledge=knowledge, policy=Curious(), network=NetworkSpec("instant")))
+    assert seen[-1] == (seconds, nbytes) or len(seen) == 1

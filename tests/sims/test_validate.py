@@ -1,0 +1,64 @@
+"""The reference cases, where they are beside the checkout; small ones whose course can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hetsched.errors import HetschedError
+from hetsched.sims.validate import run_fixed, validate
+
+REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
+if not REFERENCE.is_dir():
+    REFERENCE = Path("/work/shared/reference")
+
+needs_reference = pytest.mark.skipif(not REFERENCE.is_dir(), reason="no reference cases beside the checkout")
+
+
+@needs_reference
+@pytest.mark.parametrize("name", ["pools_reference.json", "hetero_bounds.json", "saga_reference.json"])
+def test_every_case_of_a_reference_file_is_right(name):
+    assert [v for v in validate(REFERENCE / name) if not v.is_right] == []
+
+
+@needs_reference
+def test_every_fixed_placement_is_right():
+    verdicts = list(validate(REFERENCE / "estee_reference.json"))
+    assert [v for v in verdicts if not v.is_right] == []
+    assert len(verdicts) >= 100
+
+
+def task(number, seconds, outputs=(), inputs=(), cpus=1):
+    return {"id": number, "duration": seconds, "cpus": cpus, "outputs": list(outputs), "inputs": list(inputs)}
+
+
+def case(placement, priority, **more):
+    usual = {"cluster": "c", "bandwidth": 10.0, "netmodel": "simple", "placement": placement, "priority": priority}
+    return usual | more
+
+
+def test_what_was_made_is_fetched_before_it_can_be_used():
+    tasks = [task(0, 1.0, [20.0]), task(1, 4.0, [0.0]), task(2, 1.0, inputs=[[0, 0], [1, 0]])]
+    assert run_fixed(case([0, 0, 1], [3, 2, 1]), tasks, {"c": [2, 1]}) == [1.0, 4.0, 5.0]
+
+
+@pytest.mark.parametrize(("strict", "ends"), [(False, [2.0, 4.0, 2.0]), (True, [2.0, 4.0, 6.0])])
+def test_a_task_that_does_not_fit_is_passed_over_or_holds_up_the_others(strict, ends):
+    tasks = [task(0, 2.0), task(1, 2.0, cpus=2), task(2, 2.0)]
+    assert run_fixed(case([0, 0, 0], [3, 2, 1], strict_priority=strict), tasks, {"c": [2]}) == ends
+
+
+def test_downloads_wait_for_each_other_and_those_without_bytes_do_not():
+    tasks = [task(0, 1.0, [10.0, 10.0, 0.0]), *(task(n, 1.0, inputs=[[0, n - 1]]) for n in (1, 2, 3))]
+    limits = {"max_downloads": 1, "max_downloads_per_source": 1}
+    ends = run_fixed(case([0, 1, 1, 1], [4, 1, 2, 3], **limits), tasks, {"c": [1, 3]})
+    assert ends == [1.0, 4.0, 3.0, 2.0]
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path):
+    path = tmp_path / "cases.json"
+    path.write_text(json.dumps({"cases": [{"graph": "x"}]}))
+    with pytest.raises(HetschedError, match="cases"):
+        list(validate(path))
