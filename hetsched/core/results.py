@@ -94,15 +94,19 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     if prefix is not None:
         learn(prefix, event.executor, count, seconds, total)
     _done_with(worker, needs, of_needs)
-    if worker.coming:
-        _came(worker, finished)
-    worker.nbytes += nbytes_held
-    worker.held += len(finished)
-    if not any(worker.assigned.values()):
-        worker.occupancy = 0.0
+    _hold(worker, finished, nbytes_held)
     got.wanted = [ts for ts in finished if ts.wanted]
     state.move(finished, _MEMORY, worker.id, now)
     return got
+
+
+def _hold(worker: WorkerState, finished: list[TaskState], nbytes: int) -> None:
+    if worker.coming:
+        _came(worker, finished)
+    worker.nbytes += nbytes
+    worker.held += len(finished)
+    if not any(worker.assigned.values()):
+        worker.occupancy = 0.0
 
 
 def _done_with(worker: WorkerState, needs: Needs | None, count: int) -> None:

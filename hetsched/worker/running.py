@@ -53,19 +53,14 @@ _Store: TypeAlias = "MutableMapping[TaskId, Any]"
 
 
 def run_tasks(  # noqa: C901 - hot
-    batch: RunningBatch,
-    report: Report,
-    store: _Store,
-    measure: _Measure,
-    child: ChildProcess | None,
+    batch: RunningBatch, report: Report, store: _Store, measure: _Measure, child: ChildProcess | None,
     supervisor: Supervisor | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Run what is left of a batch, in this thread or a child process, and note down what came of it.
 
     With a ``supervisor`` it is this that runs the tasks of this thread.
     """
-    fixed = FIXED
-    items = batch.items
+    fixed, items = FIXED, batch.items
     stopped, done = batch.stopped, report.done
     inputs: list[Any] = []
     value: Any = None
@@ -83,8 +78,7 @@ def run_tasks(  # noqa: C901 - hot
         try:
             inputs = [store[i] for i in needs] if needs else []
         except KeyError:
-            report.missing.extend(i for i in needs if i not in store)
-            _leave(report, task, needs, keep)
+            _leave(report, task, needs, keep, store)
             continue
         if stopped and task in stopped:
             _leave(report, task, needs, keep)
@@ -99,23 +93,18 @@ def run_tasks(  # noqa: C901 - hot
             else:
                 value = spec(inputs)
         except BaseException as error:  # user code: whatever it raises is the task's outcome
-            word = device_error(error)
-            if word is not None:
-                report.device.append((task, word))
-            report.failed.append(_failure(batch.executor, task, attempt, error))
+            _fail(report, batch.executor, task, attempt, error)
             keep.update(needs)  # as it may run again; the tasks that read its result find it missing and are left
             store.pop(task, None)  # a copy of an earlier attempt's: nobody may read it now
         else:
             try:
-                nbytes = fixed[type(value)]
-                cuda_nbytes = 0
+                nbytes, cuda_nbytes = fixed[type(value)], 0
             except Exception:  # not one of these, or of a type that cannot be hashed
                 nbytes, cuda_nbytes = measure(value)
             if not stopped or task not in stopped:
                 store[task] = value
-            for i in drops:
-                if i not in keep:
-                    store.pop(i, None)
+            if drops:
+                _drop(store, drops, keep)
             value, inputs = None, []
             stop: Any = perf_counter()
             done.append((task, attempt, start, stop, nbytes, cuda_nbytes))
@@ -127,17 +116,31 @@ def run_tasks(  # noqa: C901 - hot
     items.clear()
 
 
-def _leave(report: Report, task: TaskId, needs: Sequence[TaskId], keep: set[TaskId]) -> None:
-    """Give a task back; what was to go after the last reader in this batch has to stay."""
+def _drop(store: _Store, drops: Sequence[TaskId], keep: set[TaskId]) -> None:
+    for i in drops:
+        if i not in keep:
+            store.pop(i, None)
+
+
+def _leave(
+    report: Report, task: TaskId, needs: Sequence[TaskId], keep: set[TaskId], store: _Store | None = None
+) -> None:
+    """Give a task back; what was to go after the last reader in this batch has to stay. Tell what a ``store`` lacks."""
+    if store is not None:
+        report.missing.extend(i for i in needs if i not in store)
     report.left.append(task)
     keep.update(needs)
 
 
-def _failure(executor: str, task: TaskId, attempt: int, error: BaseException) -> tuple[TaskId, int, Any, bool]:
+def _fail(report: Report, executor: str, task: TaskId, attempt: int, error: BaseException) -> None:
+    word = device_error(error)
+    if word is not None:
+        report.device.append((task, word))
     with suppress(Exception):  # an exception may refuse to be changed
         BaseException.with_traceback(error, _user_part(error.__traceback__))
     failure = Failure(error, executor, threading.current_thread().name)
-    return task, attempt, failure, isinstance(error, Exception) and not isinstance(error, TaskCancelled)
+    may_retry = isinstance(error, Exception) and not isinstance(error, TaskCancelled)
+    report.failed.append((task, attempt, failure, may_retry))
 
 
 def in_child(child: ChildProcess, spec: TaskSpec, inputs: Sequence[Any]) -> Any:
