@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import click
 
+from .compare import compare
 from .faults import faults
+from .listing import list_all
 from .run import run
 from .validate import validate
 
@@ -16,5 +18,5 @@ def sims() -> None:
     """Simulate the scheduler: compare policies, replay runs, search for faults."""
 
 
-for _command in (faults, run, validate):
+for _command in (compare, faults, list_all, run, validate):
     sims.add_command(_command)
