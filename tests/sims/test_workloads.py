@@ -171,6 +171,7 @@ def test_a_recording(tmp_path):
     with Recorder(tmp_path / "run.hets") as write:
         write(10.0, WorkerJoined("w", Capacity({"cpu": 2}, {"GPU": 1.0}, "a", 3, 0.05)))
         write(11.0, GraphSubmitted("c", 0, specs, [2]))
+        write(12.0, WorkerLost("v", "gone"))
         write(13.5, TasksFinished("w", "cpu", [(0, 0, 5.0, 6.0, 8, 0), (1, 0, 6.25, 8.25, 16, 0)]))
         write(14.0, WorkerLost("w", "gone"))
     found = read_recording_of_run(tmp_path / "run.hets")
@@ -178,5 +179,5 @@ def test_a_recording(tmp_path):
     rows = [(t.key, list(t.dependencies), t.seconds, t.nbytes) for t in submission.workload.tasks]
     assert rows == [("load-0", [], 1.0, 8), ("load-1", [0], 2.0, 16), ("sum", [1], 0.0, 0)]
     assert (submission.at, submission.workload.wanted, machine.slots(), machine.pool) == (0.0, [2], {"cpu": 2}, "a")
-    assert (found.makespan, found.ran, found.unmeasured, found.lost) == (2.5, 2, 1, ["w"])
+    assert (found.makespan, found.ran, found.unmeasured, found.lost) == (2.5, 2, 1, ["v"])
     assert (found.gaps, found.delays) == ([0.25], [5.25])

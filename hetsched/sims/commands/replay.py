@@ -51,8 +51,8 @@ def replay(
             raise click.ClickException(str(error)) from error
         found.append((policy, cell.measures))
     if as_json:
-        said: dict[str, Any] = {"recorded": run.makespan, "ran": run.ran, "unmeasured": run.unmeasured, "lost": run.lost}
-        said["runs"] = dict(found)
+        said: dict[str, Any] = {"recorded": run.makespan, "ran": run.ran, "unmeasured": run.unmeasured}
+        said |= {"lost": run.lost, "runs": dict(found)}
         click.echo(json.dumps(said))
         return
     rows = [["recorded", f"{run.makespan:.4f}", "", ""]]

@@ -26,7 +26,7 @@ class Recording:
     unmeasured: int = 0
     """How many tasks were submitted that never ended: they are taken for as long as others of their kind."""
     lost: list[str] = field(default_factory=list)
-    """Workers that were lost; the simulation loses none."""
+    """Workers that were lost before the last task ended; the simulation loses none."""
     external: int = 0
     """How many inputs were results of other graphs: they are taken to be there."""
     delays: list[float] = field(default_factory=list)
@@ -74,13 +74,14 @@ class _Reader:
         self._next = 0
         self._took: dict[int, tuple[float, int, str]] = {}
         self._last = 0.0
+        self._lost: list[tuple[float, str]] = []
         self._workers: dict[str, tuple[float, tuple[Any, ...]]] = {}
 
     def WorkerJoined(self, now: float, worker: str, capacity: tuple[Any, ...]) -> None:
         self._workers[worker] = now, capacity
 
-    def WorkerLost(self, _now: float, worker: str, _reason: str) -> None:
-        self.found.lost.append(worker)
+    def WorkerLost(self, now: float, worker: str, _reason: str) -> None:
+        self._lost.append((now, worker))
 
     def GraphSubmitted(
         self, now: float, client: str, number: int, tasks: Any, wanted: Any, urgency: int, _lanes: Any,
@@ -116,6 +117,7 @@ class _Reader:
         first = self._all[0].at
         found.makespan = max(0.0, self._last - first)
         found.ran = len(self._took)
+        found.lost = [worker for at, worker in self._lost if at < self._last]
         means = self._means()
         for number, graph in enumerate(self._all):
             tasks = []
