@@ -42,7 +42,7 @@ def test_each_policy_is_found_by_its_name() -> None:
     assert {name: make_policy(name, 3).name for name in POLICIES} == {name: name for name in POLICIES}
     assert sorted(POLICIES) == [
         "blevel", "dask_like", "dmdas", "earliest_finish", "eft", "heft", "heteroprio", "locality", "random",
-        "round_robin", "work_stealing",
+        "rebalancing", "round_robin", "work_stealing",
     ]  # fmt: skip
 
 

@@ -16,18 +16,20 @@ from .locality import Locality
 from .named import find
 from .policy import Policy
 from .random import Random
+from .rebalancing import Rebalancing
 from .round_robin import RoundRobin
 from .work_stealing import WorkStealing
 
 __all__ = [
     "POLICIES", "BLevel", "DaskLike", "Dmdas", "EarliestFinish", "Eft", "Heft", "Heteroprio", "Locality", "Policy",
-    "Random", "RoundRobin", "WorkStealing", "can_move", "make_policy",
+    "Random", "Rebalancing", "RoundRobin", "WorkStealing", "can_move", "make_policy",
 ]  # fmt: skip
 
 POLICIES: dict[str, Callable[..., Policy]] = {
     policy.name: policy
     for policy in (
-        BLevel, DaskLike, Dmdas, EarliestFinish, Eft, Heft, Heteroprio, Locality, Random, RoundRobin, WorkStealing,
+        BLevel, DaskLike, Dmdas, EarliestFinish, Eft, Heft, Heteroprio, Locality, Random, Rebalancing, RoundRobin,
+        WorkStealing,
     )
 }  # fmt: skip
 """The policies by name."""
