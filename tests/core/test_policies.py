@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hetsched.core.commands import CancelTasks, RunTasks
@@ -11,6 +13,8 @@ from hetsched.core.placement.insertion import Place, plan
 from hetsched.core.scheduler import Scheduler
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.errors import HetschedError
+from hetsched.sims.faults.case import make_case
+from hetsched.sims.faults.verdict import what_is_wrong
 from hetsched.sims.model import Machine, Submission, Task, Workload
 from hetsched.sims.network.spec import NetworkSpec
 from hetsched.sims.scenario import Scenario
@@ -178,3 +182,10 @@ def test_names_may_have_arguments_and_be_a_persons_own():
     }.items():
         with pytest.raises(HetschedError, match=words.replace("(", r"\(")):
             make_policy(wrong)
+
+
+@pytest.mark.parametrize("policy", ["dask_like", "heft(strict=yes)", "heteroprio", "rebalancing", "work_stealing"])
+def test_policies_that_move_or_hold_tasks_back_survive_faults(policy):
+    for seed in range(10):
+        case = make_case(seed)
+        assert what_is_wrong(replace(case, scenario=replace(case.scenario, policy=policy))) is None, f"seed {seed}"
