@@ -65,7 +65,7 @@ def read_recording_of_run(path: str | Path) -> Recording:
 
 
 class _Reader:
-    """Has a method for each event that matters, called as the event is."""
+    """Has a method for each event that matters, called with its fields; those that came later are passed over."""
 
     def __init__(self) -> None:
         self.found = Recording()
@@ -84,8 +84,8 @@ class _Reader:
         self._lost.append((now, worker))
 
     def GraphSubmitted(
-        self, now: float, client: str, number: int, tasks: Any, wanted: Any, urgency: int, _lanes: Any,
-        _externals: Any, total: int | None,
+        self, now: float, client: str, number: int, tasks: Any, wanted: Any, urgency: int = 0, lanes: Any = None,
+        externals: Any = (), total: int | None = None, *_: Any,
     ) -> None:  # fmt: skip
         graph = _Graph(self._next, now, len(tasks) if total is None else total, urgency)
         self.graphs[client, number] = graph
@@ -94,15 +94,17 @@ class _Reader:
         graph.rows.extend(tasks)
         graph.wanted.extend(wanted)
 
-    def GraphExtended(self, _now: float, client: str, number: int, tasks: Any, wanted: Any) -> None:
+    def GraphExtended(self, _now: float, client: str, number: int, tasks: Any, wanted: Any, *_: Any) -> None:
         graph = self.graphs.get((client, number))
         if graph is not None:
             graph.rows.extend(tasks)
             graph.wanted.extend(wanted)
 
-    def TasksFinished(self, now: float, _worker: str, executor: str, outcomes: Iterable[tuple[Any, ...]]) -> None:
+    def TasksFinished(
+        self, now: float, _worker: str, executor: str, outcomes: Iterable[tuple[Any, ...]], *_: Any
+    ) -> None:
         before = None
-        for task, _, start, stop, nbytes, _ in outcomes:
+        for task, _attempt, start, stop, nbytes, _device in outcomes:
             self._took[task] = stop - start, nbytes, executor
             if before is not None and start >= before:
                 self.found.gaps.append(start - before)
