@@ -17,6 +17,7 @@ from dask.callbacks import Callback, local_callbacks
 from dask.sizeof import sizeof
 from dask.system import CPU_COUNT
 
+from hetsched import config
 from hetsched.client import active
 from hetsched.core.annotations import executor_of
 from hetsched.core.types import Key
@@ -186,7 +187,9 @@ def embedded() -> Embedded:
         with _lock:
             cluster = _cluster
             if cluster is None:
-                cluster = _cluster = Embedded(CPU_COUNT, count_devices(), sizeof, here())
+                cluster = _cluster = Embedded(
+                    CPU_COUNT, count_devices(), sizeof, here(), config.get("scheduler.policy")
+                )
     return cluster
 
 

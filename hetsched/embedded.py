@@ -128,7 +128,8 @@ class Embedded:
     """The cluster inside this process. Made once; any thread may submit to it."""
 
     def __init__(
-        self, cpus: int, gpus: int, sizeof: Callable[[Any], int], plugins: Plugins | None = None
+        self, cpus: int, gpus: int, sizeof: Callable[[Any], int], plugins: Plugins | None = None,
+        policy: str = "earliest_finish",
     ) -> None:
         self.cpus = cpus
         self.pretends = gpus == 0
@@ -139,7 +140,7 @@ class Embedded:
             pool=ANY_POOL,
             window=0,
         )
-        self._scheduler = Scheduler(options=Options(wait_for_workers=False), plugins=plugins)
+        self._scheduler = Scheduler(policy, Options(wait_for_workers=False), plugins=plugins)
         self._scheduler.handle(WorkerJoined(WORKER, self._capacity), perf_counter())
         self._inbox: deque[Event | Submission | Errand] = deque()
         capacity = self._capacity

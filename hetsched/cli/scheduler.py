@@ -20,7 +20,9 @@ __all__ = ["main", "scheduler"]
 @click.option("--port", default=8786, type=click.IntRange(0, 65535), help="The port; 0 takes a free one.")
 @secret_options
 @click.option("--scheduler-file", type=click.Path(dir_okay=False), help="File to write the address to.")
-@click.option("--policy", type=click.Choice(sorted(POLICIES)), help="How a worker is chosen for a task.")
+@click.option(
+    "--policy", metavar="NAME", help=f"How workers are chosen: {', '.join(sorted(POLICIES))}; or module:Class."
+)
 @click.option("--record", type=click.Path(dir_okay=False), help="File to record all events in, without any data.")
 @click.option("--plugin", "plugins", multiple=True, metavar="MODULE:CLASS", help="Plugin to load; may be said again.")
 @click.option(

@@ -64,6 +64,7 @@ class Clients:
         state.next_id += graph.total
         state.graphs[event.client, event.graph] = graph
         state.tasks.update(zip(range(graph.base, graph.base + len(graph.tasks)), graph.tasks, strict=True))
+        self._dispatch.arrange(graph.tasks)
         if graph.open or graph.reads or not self._dispatch.take_whole(graph, now):
             self._start(graph, graph.tasks, now)
 
@@ -81,6 +82,7 @@ class Clients:
                 ts.waiting_on -= d.phase is _MEMORY
                 ts.unplaced -= d.phase is _MEMORY or d.phase is Phase.ASSIGNED
         self._state.tasks.update((ts.id, ts) for ts in tasks)
+        self._dispatch.arrange(tasks)
         before = graph.tasks[: len(graph.tasks) - len(tasks)] if was_open and not graph.open else []
         for ts in before:
             ts.users -= 1  # no more readers than are known now

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Final
 
-from .commands import RunTask, RunTasks
+from .commands import CancelTasks, Command, RunTask, RunTasks
 from .costs import duration_of, mostly_elsewhere, nbytes_of, nearest
 from .holding import Holding
 from .needs import Needs
-from .placement import Policy
+from .placement import Policy, can_move
+from .recovery import unassign
 from .shares import claim, has_room
 from .state import Graph, Phase, State, TaskState, WorkerState
+from .types import TaskId
+from .wishes import Wishes, arrange
 
-__all__ = ["Dispatcher"]
+__all__ = ["MOST_LEFT", "Dispatcher"]
+
+MOST_LEFT: Final = 64
+"""After so many tasks in a row that a policy leaves where they are, the rest is not offered until the next event."""
 
 _WAITING: Final = Phase.WAITING
 _READY: Final = Phase.READY
@@ -28,14 +35,28 @@ class Dispatcher:
     which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
     """
 
-    __slots__ = ("_batches", "_holding", "_patient", "_policy", "_state")
+    __slots__ = ("_batches", "_holding", "_patient", "_policy", "_state", "_taken", "_wishes")
 
     def __init__(self, state: State, policy: Policy) -> None:
         self._state = state
         self._policy = policy
         self._holding = Holding(state)
         self._patient = bool(getattr(policy, "waits_for_data", False))
+        self._wishes = Wishes(policy)
         self._batches: dict[WorkerState, list[TaskState]] = {}
+        self._taken: dict[WorkerState, list[TaskId]] = {}
+        """Tasks that were taken away from workers since the last flush."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether the policy moves tasks that are assigned, and so has to be asked after every event."""
+        return self._wishes.moves is not None
+
+    def arrange(self, tasks: list[TaskState]) -> None:
+        """Have the policy say in which order new tasks should start, if it wants to; they are not queued yet."""
+        order = self._wishes.order
+        if order is not None and tasks:
+            arrange(order(tasks, list(self._state.workers.values())))
 
     def queue(self, tasks: list[TaskState], cause: str, now: float) -> None:
         """Make tasks READY, whose inputs all exist."""
@@ -115,25 +136,87 @@ class Dispatcher:
     def assign_ready(self, now: float) -> None:
         """Give ready tasks to workers that have room, best rank first, until one of the two runs out.
 
-        A policy that waits for data may keep one back for a worker without room that holds its inputs.
+        A policy that waits for data may keep one back for a worker without room that holds its inputs. One may also be
+        offered workers without room, leave tasks where they are, and match and move them.
         """
         if self._state.held:
             self._push(self._holding.give_back(now))
+        aside = self._match(now) if self._wishes.match is not None else self._choose_for_each(now)
+        if aside:
+            self._push(aside)
+            self._start_something(aside, now)
+        if self._wishes.moves is not None:
+            self._move(now)
+
+    def _choose_for_each(self, now: float) -> list[TaskState]:
+        """Assign ready tasks one after another; returns those that are to wait."""
         open_to: dict[Needs, list[WorkerState]] = {}
+        aside: list[TaskState] = []
+        left = 0
+        offers_all = self._wishes.offers_all
         while (ts := self._next(open_to)) is not None:
             workers = open_to[ts.needs]
-            worker = workers[0] if len(workers) == 1 else self._policy.choose(ts, workers)
+            worker = self._policy.choose(ts, workers) if len(workers) > 1 or offers_all else workers[0]
+            if worker is None:
+                aside.append(ts)
+                left += 1
+                if left == MOST_LEFT:
+                    break
+                continue
+            left = 0
             if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
                 continue
             self.assign(ts, worker, now)
+            if offers_all:
+                continue
             for needs, others in open_to.items():
                 if worker in others and not has_room(worker, needs):
                     others.remove(worker)
+        return aside
+
+    def _match(self, now: float) -> list[TaskState]:
+        """Have the policy match all that is ready with all workers; returns what it leaves."""
+        assert self._wishes.match is not None
+        state = self._state
+        found = [state.tasks.get(task) for _, task in sorted(chain.from_iterable(state.ready.values()))]
+        ready = [ts for ts in dict.fromkeys(found) if ts is not None and ts.phase is _READY]
+        state.ready.clear()
+        workers = [w for w in state.workers.values() if w.copying is None]
+        for ts, worker in self._wishes.match(ready, workers, now) if ready and workers else ():
+            self.assign(ts, worker, now)
+        return [ts for ts in ready if ts.phase is _READY]
+
+    def _start_something(self, tasks: list[TaskState], now: float) -> None:
+        """Give a task to a worker although the policy did not, where else nothing would ever happen again."""
+        workers = list(self._state.workers.values())
+        if not any(any(w.assigned.values()) for w in workers):
+            for ts in tasks:
+                for w in workers:
+                    if has_room(w, ts.needs) and ts.needs.met_by(w.id, w.capacity):
+                        self.assign(ts, w, now)
+                        return
+
+    def _move(self, now: float) -> None:
+        """Take tasks from workers and give them to others, as the policy wants, but none that was assigned just now."""
+        assert self._wishes.moves is not None
+        workers = [w for w in self._state.workers.values() if w.copying is None]
+        fresh = {ts.id for batch in self._batches.values() for ts in batch}
+        for ts, worker in self._wishes.moves(workers, now):
+            if can_move(ts, worker) and ts.id not in fresh:
+                fresh.add(ts.id)
+                assert ts.processing_on is not None
+                self._taken.setdefault(ts.processing_on, []).append(ts.id)
+                unassign(self._state, [ts], f"taken for {worker.id}", now)
+                for d in ts.dependents:
+                    d.unplaced += 1
+                self.queue([ts], f"taken for {worker.id}", now)
+                self.assign(ts, worker, now)
 
     def _next(self, open_to: dict[Needs, list[WorkerState]]) -> TaskState | None:
         """Take the best-ranked ready task some worker has room for."""
         tasks = self._state.tasks
         ready = self._state.ready
+        offers_all = self._wishes.offers_all
         best: list[tuple[int, int]] | None = None
         for needs in list(ready):
             heap = ready[needs]
@@ -149,7 +232,7 @@ class Dispatcher:
                 open_to[needs] = [
                     w
                     for w in self._state.workers.values()
-                    if has_room(w, needs) and needs.met_by(w.id, w.capacity)
+                    if (has_room(w, needs) or (offers_all and w.copying is None)) and needs.met_by(w.id, w.capacity)
                 ]
             if open_to[needs] and (best is None or heap[0] < best[0]):
                 best = heap
@@ -159,6 +242,7 @@ class Dispatcher:
         """Assign a task, and then those that may run ahead after it while the worker has room."""
         batch = self._batches.setdefault(worker, [])
         stack = [first]
+        ahead, expects = self._wishes.runs_ahead, self._wishes.expects
         while stack:
             ts = stack.pop()
             if ts is not first and not self._may_run_ahead(ts, worker):
@@ -166,7 +250,7 @@ class Dispatcher:
             executor = ts.needs.executor
             worker.assigned[executor] += 1
             ts.processing_on = worker
-            ts.estimate = duration_of(ts)
+            ts.estimate = duration_of(ts) if expects is None else expects(ts, worker)
             worker.occupancy += ts.estimate
             ts.expected = int(nbytes_of(ts))
             worker.coming += ts.expected
@@ -176,7 +260,7 @@ class Dispatcher:
             batch.append(ts)
             for d in ts.dependents:
                 d.unplaced -= 1
-                if not d.unplaced and d.phase is _WAITING:
+                if not d.unplaced and d.phase is _WAITING and ahead:
                     stack.append(d)
 
     def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
@@ -195,11 +279,15 @@ class Dispatcher:
             return False  # it may, but it is wished elsewhere, and whoever has room there is known when it is ready
         return needs.met_by(worker.id, worker.capacity)
 
-    def flush(self) -> list[RunTasks]:
-        """Return what was assigned since the last flush, one order per worker."""
+    def flush(self) -> list[Command]:
+        """Return what was taken away and what was assigned since the last flush, one order per worker."""
         if not self._batches:
             return []
-        out = [RunTasks(w.id, [_order(ts, w) for ts in batch]) for w, batch in self._batches.items() if batch]
+        out: list[Command] = []
+        if self._taken:
+            out += [CancelTasks(w.id, tasks) for w, tasks in self._taken.items()]
+            self._taken = {}
+        out += [RunTasks(w.id, [_order(ts, w) for ts in batch]) for w, batch in self._batches.items() if batch]
         self._batches = {}
         return out
 

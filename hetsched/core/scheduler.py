@@ -148,7 +148,7 @@ class Scheduler:
             self._ask_plugins()
         if self.state.flipped:
             self._flips.carry_out(now)
-        if self.state.ready or self.state.held:
+        if self.state.ready or self.state.held or self._dispatch.moves:
             self._dispatch.assign_ready(now)
         steering = self.state.steering
         if steering is not None:

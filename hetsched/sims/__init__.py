@@ -5,4 +5,6 @@
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from .workloads import from_dask
+
+__all__ = ["from_dask"]

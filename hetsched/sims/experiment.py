@@ -1,4 +1,4 @@
-"""Experiments: a question, and the scenarios that answer it, as a TOML file. ``docs/sims.md`` describes the file."""
+"""Experiments: a question, and the scenarios that answer it, as a TOML file that ``docs/sims.md`` describes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from hetsched.errors import HetschedError
 
+from .expectation import Expectation
 from .faults.plan import Fault
 from .model import Machine, Noise, ServerCost, Submission, Workload
 from .network.spec import NetworkSpec, Wire
@@ -23,22 +24,30 @@ _PLAIN = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "all
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A scenario to be run with each of some policies and seeds. ``extra`` is whatever else the file says."""
+    """Scenarios by the name of their variant, each to be run with each of some policies and seeds."""
 
     name: str
     question: str
     policies: Sequence[str]
     seeds: int
-    scenario: Scenario
-    extra: Mapping[str, Any]
+    variants: Mapping[str, Scenario]
+    expectations: Sequence[Expectation] = ()
+    shown: Sequence[str] = ()
+    """The measures that matter here."""
+    notes: str = ""
 
-    def scenarios(self) -> list[Scenario]:
-        """One scenario for each policy and seed."""
-        return [replace(self.scenario, policy=p, seed=seed) for p in self.policies for seed in range(self.seeds)]
+    def cells(self) -> list[tuple[str, Scenario]]:
+        """A name and a scenario for each variant and policy: what differs is in the name."""
+        found = []
+        for variant, scenario in self.variants.items():
+            for policy in self.policies:
+                parts = [variant] * (len(self.variants) > 1) + [policy] * (len(self.policies) > 1)
+                found.append((" / ".join(parts) or policy, replace(scenario, policy=policy)))
+        return found
 
 
 def read_experiment(path: str | Path) -> Experiment:
-    """Read a file.
+    """Read a file. Paths in it are from its own folder.
 
     Raises HetschedError for one that says what is unknown or not right, OSError where it cannot be read.
     """
@@ -48,14 +57,46 @@ def read_experiment(path: str | Path) -> Experiment:
     except tomllib.TOMLDecodeError as error:
         raise HetschedError(f"{path}: {error}") from error
     try:
-        return _experiment(path.stem, said)
-    except (HetschedError, KeyError, TypeError, ValueError) as error:
+        return _experiment(path, said)
+    except KeyError as error:
+        raise HetschedError(f"{path}: {error} is missing") from error
+    except (HetschedError, TypeError, ValueError) as error:
         raise HetschedError(f"{path}: {error}") from error
 
 
-def _experiment(name: str, said: dict[str, Any]) -> Experiment:
-    submissions = [_submission(table) for table in _tables(said.pop("workload"))]
+def _experiment(path: Path, said: dict[str, Any]) -> Experiment:
+    name, question, notes = said.pop("name", path.stem), said.pop("question", ""), said.pop("notes", "")
+    policies, seeds = said.pop("policies", ["earliest_finish"]), said.pop("seeds", 1)
+    shown = said.pop("measures", ["makespan", "ratio", "transferred"])
+    expectations = [_made(Expectation, table) for table in said.pop("expect", [])]
+    variants = {}
+    for table in said.pop("variants", [{"name": name}]):
+        table = dict(table)
+        variant = table.pop("name")
+        variants[variant] = _scenario(path.parent, _merged(said, table))
+    found = Experiment(name, question, policies, seeds, variants, expectations, shown, notes)
+    cells = [cell for cell, _ in found.cells()]
+    for expectation in expectations:
+        for cell in (expectation.of, expectation.to):
+            if cell and cell not in cells:
+                raise HetschedError(f"nothing is called {cell!r} here; there are {', '.join(map(repr, cells))}")
+    return found
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merge; everything else is replaced."""
+    found = dict(below)
+    for word, value in above.items():
+        there = found.get(word)
+        found[word] = _merged(there, value) if isinstance(there, dict) and isinstance(value, dict) else value
+    return found
+
+
+def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
+    said = dict(said)
+    submissions = [_submission(folder, table) for table in _tables(said.pop("workload"))]
     machines = [machine for table in _tables(said.pop("machines")) for machine in _machines(table)]
+    words = {word: said.pop(word) for word in _PLAIN if word in said}
     scenario = Scenario(
         submissions,
         machines,
@@ -63,11 +104,11 @@ def _experiment(name: str, said: dict[str, Any]) -> Experiment:
         server=_made(ServerCost, said.pop("server", {})),
         noise=_made(Noise, said.pop("noise", {})),
         faults=[Fault(**table) for table in said.pop("faults", [])],
-        **{word: said.pop(word) for word in _PLAIN if word in said},
+        **words,
     )
-    name, question = said.pop("name", name), said.pop("question", "")
-    policies = said.pop("policies", ["earliest_finish"])
-    return Experiment(name, question, policies, said.pop("seeds", 1), scenario, said)
+    if said:
+        raise HetschedError(f"an experiment has no {', '.join(sorted(said))}")
+    return scenario
 
 
 def _tables(said: Any) -> list[dict[str, Any]]:
@@ -83,11 +124,13 @@ def _made(kind: Callable[..., Any], table: Mapping[str, Any]) -> Any:
     return kind(**table)
 
 
-def _submission(table: dict[str, Any]) -> Submission:
+def _submission(folder: Path, table: dict[str, Any]) -> Submission:
     at, ordered = table.pop("at", 0.0), table.pop("ordered", False)
     source = table.pop("source")
     if source not in SOURCES:
         raise HetschedError(f"there is no workload {source!r}; there are {', '.join(sorted(SOURCES))}")
+    if "path" in table:
+        table["path"] = folder / table["path"]
     workload: Workload = SOURCES[source](**table)
     return Submission(workload, at, ordered)
 

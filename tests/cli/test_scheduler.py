@@ -76,8 +76,8 @@ def test_a_port_in_use_is_said():
 
 def test_options_that_are_wrong():
     code, said = finish(*SCHEDULER, "--policy", "best", "--port", "0")
-    assert code == 2
-    assert "'best' is not one of 'earliest_finish', 'random', 'round_robin'" in said
+    assert code == 1
+    assert "there is no placement policy 'best'; there are blevel, dask_like" in said
     code, said = finish(*SCHEDULER, "--idle-timeout", "soon")
     assert code == 2
     assert 'write a time as 20, "500ms", "20s", "5 min" or "1h"' in said

@@ -40,14 +40,18 @@ def finish(scheduler, worker, task, nbytes=8, seconds=1.0):
 
 def test_each_policy_is_found_by_its_name() -> None:
     assert {name: make_policy(name, 3).name for name in POLICIES} == {name: name for name in POLICIES}
-    assert sorted(POLICIES) == ["earliest_finish", "random", "round_robin"]
+    assert sorted(POLICIES) == [
+        "blevel", "dask_like", "dmdas", "earliest_finish", "eft", "heft", "heteroprio", "locality", "random",
+        "rebalancing", "round_robin", "work_stealing",
+    ]  # fmt: skip
 
 
 def test_an_unknown_policy_is_an_error_that_names_those_there_are() -> None:
     with pytest.raises(HetschedError) as caught:
         Scheduler("cheapest")
+    there = ", ".join(sorted(POLICIES))
     assert str(caught.value) == (
-        "there is no placement policy 'cheapest'; there are earliest_finish, random, round_robin"
+        f"there is no placement policy 'cheapest'; there are {there}, and your own as module:Class"
     )
 
 

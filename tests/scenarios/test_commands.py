@@ -60,7 +60,6 @@ def test_u01_contradicting_or_old_options_of_a_worker(options, says):
     ("options", "says"),
     [
         ("--port high", "'high' is not a valid integer"),
-        ("--policy best", "is not one of 'earliest_finish', 'random', 'round_robin'"),
         ("--bokeh-port 8787", "there is no dashboard: leave it out"),
         ("--interface eth0", "write --host ADDRESS"),
         ("--protocol tls", "it is part of the address, as in tls://HOST:PORT"),

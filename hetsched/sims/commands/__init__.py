@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import click
 
+from .adversary import adversary
+from .compare import compare
 from .faults import faults
+from .listing import list_all
+from .replay import calibrate, replay
 from .run import run
 from .validate import validate
 
@@ -16,5 +20,5 @@ def sims() -> None:
     """Simulate the scheduler: compare policies, replay runs, search for faults."""
 
 
-for _command in (faults, run, validate):
+for _command in (adversary, calibrate, compare, faults, list_all, replay, run, validate):
     sims.add_command(_command)

@@ -6,9 +6,23 @@ from collections.abc import Callable, Mapping
 
 from hetsched.sims.model import Workload
 
+from .arrays import ARRAYS
+from .dask_graphs import from_dask
+from .elementary import ELEMENTARY
+from .mixed import MIXED
+from .native import read_native, write_native
+from .reference import read_reference
 from .tiles import FACTORISATIONS
+from .wfformat import read_wfformat
 
-__all__ = ["SOURCES"]
+__all__ = ["FILES", "SOURCES", "from_dask", "read_native", "write_native"]
 
-SOURCES: Mapping[str, Callable[..., Workload]] = {**FACTORISATIONS}
+FILES: Mapping[str, Callable[..., Workload]] = {
+    "file": read_native,
+    "reference": read_reference,
+    "wfformat": read_wfformat,
+}
+"""What reads a workload from a file, its first argument ``path``."""
+
+SOURCES: Mapping[str, Callable[..., Workload]] = {**ARRAYS, **ELEMENTARY, **FACTORISATIONS, **MIXED, **FILES}
 """What makes a workload, by the name that an experiment calls it by; the other words of its table are arguments."""

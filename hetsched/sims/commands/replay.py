@@ -1,0 +1,93 @@
+"""``replay`` and ``calibrate``: recorded runs (``hetsched-scheduler --record``)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from hetsched.errors import HetschedError
+from hetsched.sims.calibration import calibrate as calibration_of
+from hetsched.sims.calibration import scenario_of
+from hetsched.sims.network.spec import NetworkSpec
+from hetsched.sims.running import Order, run_one
+from hetsched.sims.workloads.recorded import Recording, read_recording_of_run
+
+from .showing import show_table
+
+__all__ = ["calibrate", "replay"]
+
+
+def _read(path: str) -> Recording:
+    try:
+        return read_recording_of_run(path)
+    except (HetschedError, OSError, ValueError, TypeError) as error:
+        raise click.ClickException(f"{path}: {error}") from error
+
+
+@click.command()
+@click.argument("recording", metavar="RUN", type=click.Path(exists=True, dir_okay=False))
+@click.option("--policy", "policies", multiple=True, help="Replay with this policy, too (may be given again).")
+@click.option("--bandwidth", default=500.0, show_default=True, help="MB per second between two workers.")
+@click.option("--network", default="maxmin", show_default=True, type=click.Choice(["instant", "simple", "maxmin"]))
+@click.option("--out", type=click.Path(file_okay=False), help="Write pictures and traces into this folder.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def replay(
+    recording: str, policies: tuple[str, ...], bandwidth: float, network: str, out: str | None, as_json: bool
+) -> None:
+    """Simulate a recorded run, its tasks as long and as large as they were, and compare with what it took."""
+    run = _read(recording)
+    spec = NetworkSpec(network, bandwidth * 1e6)  # type: ignore[arg-type]
+    scenario = scenario_of(run, spec)
+    folder = None if out is None else Path(out)
+    found = []
+    for policy in dict.fromkeys(["earliest_finish", *policies]):
+        try:
+            cell = run_one(Order(Path(recording).stem, policy, replace(scenario, policy=policy), folder))
+        except HetschedError as error:
+            raise click.ClickException(str(error)) from error
+        found.append((policy, cell.measures))
+    if as_json:
+        said: dict[str, Any] = {"recorded": run.makespan, "ran": run.ran, "unmeasured": run.unmeasured}
+        said |= {"lost": run.lost, "runs": dict(found)}
+        click.echo(json.dumps(said))
+        return
+    rows = [["recorded", f"{run.makespan:.4f}", "", ""]]
+    for policy, measures in found:
+        ended = measures["makespan"]
+        off = f"{ended / run.makespan - 1:+.1%}" if run.makespan else "-"
+        rows.append([policy, f"{ended:.4f}", off, f"{measures['transferred'] * 1e3:.1f}"])
+    show_table(f"{recording}: {run.ran} tasks", ["", "makespan", "to the recorded", "MB moved"], rows)
+    for count, words in (
+        (run.unmeasured, "tasks never ended; they are taken for as long as others of their kind"),
+        (len(run.lost), "workers were lost; the simulation loses none"),
+        (run.external, "inputs were results of other graphs; they are taken to be there"),
+    ):
+        if count:
+            click.echo(f"{count} {words}")
+
+
+@click.command()
+@click.argument("recording", metavar="RUN", type=click.Path(exists=True, dir_okay=False))
+@click.option("--write", type=click.Path(dir_okay=False), help="Write the first workload into this file, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def calibrate(recording: str, write: str | None, as_json: bool) -> None:
+    """Say what a recorded run tells of its cluster: overheads, delays, and what kinds of tasks take."""
+    run = _read(recording)
+    found = calibration_of(run)
+    if write is not None:
+        from hetsched.sims.workloads import write_native
+
+        write_native(run.submissions[0].workload, write)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    rows = [[n, str(k["tasks"]), f"{k['seconds']:.6f}", f"{k['nbytes']:.0f}"] for n, k in found["kinds"].items()]
+    show_table(recording, ["kind", "tasks", "mean seconds", "mean bytes"], rows)
+    click.echo("For an experiment:")
+    click.echo(f"overhead = {found['overhead']:.7f}")
+    if "delay" in found:
+        click.echo(f"delay = {found['delay']:.7f}")

@@ -1,0 +1,151 @@
+"""Experiments: files, runs, expectations, tables, pictures, and what the command line makes of them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from hetsched.errors import HetschedError
+from hetsched.sims.commands import sims
+from hetsched.sims.expectation import Expectation, judge
+from hetsched.sims.experiment import read_experiment
+from hetsched.sims.measures import MEASURES
+from hetsched.sims.running import orders_of, run_one
+from hetsched.sims.statistics import bootstrap, geometric_mean, mean
+
+SMALL = """
+question = "What do two workers buy?"
+policies = ["earliest_finish", "random"]
+seeds = 2
+workload = { source = "independent", n = 8, seconds = 1.0, nbytes = 1e6 }
+notes = "Little."
+
+[[variants]]
+name = "one"
+machines = { name = "a" }
+
+[[variants]]
+name = "two"
+machines = { count = 2 }
+network = { model = "maxmin" }
+
+[[expect]]
+claim = "half the time"
+of = "two / earliest_finish"
+to = "one / earliest_finish"
+at_most = BAR
+"""
+
+
+@pytest.fixture
+def small(tmp_path):
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL.replace("BAR", "0.5"))
+    return path
+
+
+def ask(*arguments):
+    return CliRunner().invoke(sims, list(map(str, arguments)))
+
+
+def test_a_file_gives_a_cell_for_each_variant_and_policy(small):
+    experiment = read_experiment(small)
+    assert [(name, s.policy, len(s.machines), s.network.model) for name, s in experiment.cells()] == [
+        ("one / earliest_finish", "earliest_finish", 1, "simple"), ("one / random", "random", 1, "simple"),
+        ("two / earliest_finish", "earliest_finish", 2, "maxmin"), ("two / random", "random", 2, "maxmin"),
+    ]  # fmt: skip
+    assert [order.scenario.seed for order in orders_of(experiment)] == [0, 1] * 4
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("colour = 1\n" + SMALL.replace("BAR", "1"), "an experiment has no colour"),
+        (SMALL.replace("BAR", "1").replace('of = "two ', 'of = "ten '), "nothing is called 'ten / earliest_finish'"),
+        (SMALL.replace("BAR", "1").replace('"independent"', '"none"'), "there is no workload 'none'; there are chains"),
+        (SMALL.replace("BAR", "1").replace("nbytes =", "bytes ="), "bytes"),
+        ("question = 1", "'machines' is missing|'workload' is missing"),
+        ("question = ", "small.toml"),
+    ],
+)
+def test_a_wrong_file_says_what_is_wrong(small, words, why):
+    small.write_text(words)
+    with pytest.raises(HetschedError, match=why):
+        read_experiment(small)
+
+
+def test_run_prints_a_table_and_fails_where_an_expectation_does(small):
+    result = ask("run", small)
+    assert result.exit_code == 0, result.output
+    assert "yes: half the time" in result.output
+    small.write_text(SMALL.replace("BAR", "0.4"))
+    result = ask("run", small, "--json", "--seeds", 1)
+    assert result.exit_code == 1
+    found = json.loads(result.output)["small"]
+    assert [(run["cell"], run["seed"], run["measures"]["makespan"]) for run in found["runs"]][:3:2] == [
+        ("one / earliest_finish", 0, 8.0), ("two / earliest_finish", 0, 4.0),
+    ]  # fmt: skip
+    assert found["expectations"][0]["found"] == pytest.approx(0.5)
+    assert set(found["runs"][0]["measures"]) == set(MEASURES)
+    # With other policies there is nothing to expect.
+    assert ask("run", small, "--policy", "round_robin", "--policy", "eft").exit_code == 0
+    result = ask("run", small, "--policy", "cheapest")
+    assert (result.exit_code, "no placement policy 'cheapest'" in result.output) == (1, True)
+
+
+def test_run_writes_pictures_a_trace_and_a_report(small, tmp_path):
+    pytest.importorskip("matplotlib")
+    small.write_text(SMALL.replace("BAR", "0.5").replace(', "random"', "").replace(" / earliest_finish", ""))
+    out = tmp_path / "out"
+    assert ask("run", small, "--out", out, "--seeds", 1).exit_code == 0
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"report.html", "small.json", "small.svg", "small.two.gantt.png", "small.two.memory.svg"}
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 4
+    assert "http" not in page.replace("http://www.w3.org", "")
+    events = json.loads((out / "small.two.trace.json").read_text())["traceEvents"]
+    tasks = [e for e in events if e["ph"] == "X"]
+    assert sorted((e["pid"], e["ts"], e["dur"]) for e in tasks) == [(w, 1e6 * n, 1e6) for w in (0, 1) for n in range(4)]
+    assert max(e["args"]["in memory"] for e in events if e["ph"] == "C") == 4e6
+
+
+def test_equal_orders_give_equal_cells(small):
+    order = orders_of(read_experiment(small))[-1]
+    assert run_one(order) == run_one(order)
+
+
+def test_compare_counts_wins(small):
+    result = ask("compare", "earliest_finish", "locality", "random", "--on", small, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["against"] == "earliest_finish"
+    assert found["policies"]["earliest_finish"]["ties"] == 2
+    assert found["policies"]["random"]["mean"] >= 1.0
+    assert "geometric mean" in ask("compare", "random", "--on", small).output
+
+
+def test_list_names_what_there_is(tmp_path, small):
+    found = json.loads(ask("list", tmp_path, "--json").output)
+    assert found["experiments"] == {str(small): "What do two workers buy?"}
+    assert {"heft", "earliest_finish"} <= set(found["policies"])
+
+
+def test_expectations_compare_runs_of_equal_seeds():
+    runs = {"a": [{"makespan": 2.0}, {"makespan": 9.0}], "b": [{"makespan": 1.0}, {"makespan": 18.0}]}
+    assert judge(Expectation("c", "a", to="b", at_most=1.0), runs).found == pytest.approx(1.0)
+    assert judge(Expectation("c", "a", at_least=5.6), runs).sentence() == (
+        "NO: c (makespan of a: 5.5; expected at least 5.6)"
+    )
+    with pytest.raises(HetschedError, match="no measure 'length'; there are makespan"):
+        judge(Expectation("c", "a", "length"), runs)
+
+
+def test_means_and_intervals():
+    assert geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+    assert (geometric_mean([0.0, 1.0]), geometric_mean([1.0, float("inf")])) == (0.0, float("inf"))
+    values = [float(n % 10) for n in range(100)]
+    low, high = bootstrap(values)
+    assert 3.5 < low < mean(values) < high < 5.5
+    assert bootstrap([3.0]) == (3.0, 3.0)
