@@ -87,11 +87,16 @@ def _said() -> Mapping[str, Any]:
         return _settings()
     import dask.config
 
-    if not any("hetsched" in known for known in dask.config.defaults):
+    # Ctrl-C in a generator expression would be said to be ignored.
+    if not list(filter(_has_ours, dask.config.defaults)):
         dask.config.update_defaults({"hetsched": json.loads(json.dumps(_defaults()))})
     # They do not stay where this is the first time, and in a `with dask.config.set(...)`.
     found = dask.config.config.get("hetsched")
     return found if isinstance(found, Mapping) else {}
+
+
+def _has_ours(known: Mapping[str, Any]) -> bool:
+    return "hetsched" in known
 
 
 @cache

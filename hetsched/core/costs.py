@@ -16,7 +16,7 @@ __all__ = [
 LARGE: Final = 1_000_000
 """Bytes of an input from which on a task may rather wait for a worker that holds it than have it moved."""
 
-UNKNOWN = 0.01
+UNKNOWN = 0.1
 """Seconds a task is taken to last while nothing is known of its kind."""
 
 _MEMORY: Final = 1000.0

@@ -154,9 +154,11 @@ class Dispatcher:
         aside: list[TaskState] = []
         left = 0
         offers_all = self._wishes.offers_all
+        # A policy that moves tasks has to know of all that it has given.
+        always = offers_all or self._wishes.moves is not None
         while (ts := self._next(open_to)) is not None:
             workers = open_to[ts.needs]
-            worker = self._policy.choose(ts, workers) if len(workers) > 1 or offers_all else workers[0]
+            worker = self._policy.choose(ts, workers) if len(workers) > 1 or always else workers[0]
             if worker is None:
                 aside.append(ts)
                 left += 1

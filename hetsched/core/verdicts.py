@@ -89,8 +89,8 @@ def verdict_on(state: State, ts: TaskState) -> dict[str, Any]:
 
 
 def tell(found: dict[str, Any]) -> list[str]:
-    """The same in lines of text; none where there is nothing to tell."""
-    if not found["evidence"] and found["verdict"] == "unknown":
+    """The same in lines of text; none where there is nothing to tell that the annotations do not."""
+    if all(kind == SAID for kind, *_ in found["evidence"]) and (found["evidence"] or found["verdict"] == "unknown"):
         return []
     return [f"  GPU task? {found['verdict']}: {found['because']}"]
 

@@ -163,8 +163,8 @@ def test_nothing_moves_to_another_pool_for_less_than_it_saves(latency, moved):
     scheduler = Scheduler(options=Options(links={("A", "B"): Link(bandwidth=10e6, latency=latency)}))
     for name, pool in (("a1", "A"), ("b1", "B")):
         scheduler.handle(WorkerJoined(name, Capacity({"cpu": 1}, {}, pool, 1)), 0.0)
-    graph = [spec("x", pool="A"), spec("use-0", 0), spec("use-1", 0), spec("use-2", 0), spec("use-3", 0)]
+    graph = [spec("x", pool="A"), *(spec(f"use-{n}", 0, duration=0.01) for n in range(4))]
     assert placed(scheduler.handle(GraphSubmitted("c", 0, graph, [1, 2, 3, 4]), 0.0)) == {"a1": [0]}
-    # As far as is known they are short, so all wait for their turn where the data is.
+    # They are said to be short, so all wait for their turn where the data is.
     assert placed(scheduler.handle(TasksFinished("a1", "cpu", [(0, 0, 0.0, 0.1, 500_000, 0)]), 0.1)) == {"a1": [1]}
     assert placed(scheduler.handle(TasksFinished("a1", "cpu", [(1, 0, 0.1, 0.2, 8, 0)]), 0.2)) == {"a1": [2]} | moved

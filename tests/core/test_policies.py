@@ -127,15 +127,21 @@ def test_dask_like_keeps_root_tasks_back_or_deals_them_out():
     assert said(dealt.handle(event, 0.0))[0] == {"a": [0, 1, 2, 3, 4, 5], "b": [6, 7, 8, 9, 10, 11]}
 
 
-def test_rebalancing_spreads_what_was_never_measured_and_takes_what_waits():
+@pytest.mark.parametrize("policy", ["earliest_finish", "rebalancing"])
+def test_what_was_never_measured_is_spread(policy):
     tasks = [Task("load", (), 1.0, 20 * MB), *(Task(("fit", n), [0], 4.0) for n in range(12))]
-    machines = [Machine("a", 2), Machine("b", 2)]
     network = NetworkSpec("simple", 100e6)
-    gathered, _ = course(Workload("w", tasks), machines, "earliest_finish", network)
-    spread, runs = course(Workload("w", tasks), machines, "rebalancing", network)
-    assert gathered.makespan > 20
-    assert spread.makespan == pytest.approx(13.2)
+    summary, runs = course(Workload("w", tasks), [Machine("a", 2), Machine("b", 2)], policy, network)
+    assert summary.makespan == pytest.approx(13.2)
     assert sum(worker == "b" for _, worker, _, _ in runs) == 6
+
+
+def test_rebalancing_takes_what_waits():
+    scheduler = Scheduler("rebalancing")
+    scheduler.handle(WorkerJoined("a", Capacity({"cpu": 1}, {}, None, 4)), 0.0)
+    event = graph(*((f"x{n}", (), seconds(9)) for n in range(4)))
+    assert said(scheduler.handle(event, 0.0)) == ({"a": [0, 1, 2, 3]}, {})
+    assert said(scheduler.handle(WorkerJoined("b", Capacity({"cpu": 1}, {}, None, 4)), 1.0)) == ({"b": [3]}, {"a": [3]})
 
 
 class Lazy:
