@@ -53,6 +53,7 @@ FLOORS = (
             "core.links",
             "core.remembered",
             "core.stories",
+            "core.prefixes",
             "core.state",
             "core.check",
             "core.kinds",

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from .links import BANDWIDTH, LATENCY, LinkTable
-from .state import Estimate, State, TaskPrefix, TaskState, WorkerState
+from .prefixes import Estimate, TaskPrefix
+from .state import State, TaskState, WorkerState
 
 __all__ = [
     "BANDWIDTH", "LARGE", "LATENCY", "duration_of", "is_large", "learn", "measured_duration", "measured_sizes",

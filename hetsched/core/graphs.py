@@ -11,7 +11,8 @@ from .annotations import validate
 from .events import GraphExtended, GraphSubmitted
 from .kinds import kind_of, take_makers
 from .needs import Needs, rank_of
-from .state import LIVE, Graph, Phase, State, TaskPrefix, TaskState
+from .prefixes import TaskPrefix
+from .state import LIVE, Graph, Phase, State, TaskState
 from .types import ClientId, Key, TaskSpec, prefix_of
 
 __all__ = ["MOST_TASKS", "build_graph", "extend_graph", "link_externals", "unlink_graph"]

@@ -8,8 +8,9 @@ from typing import Any, Final
 from .costs import learn
 from .events import TasksFinished
 from .needs import Needs
+from .prefixes import TaskPrefix
 from .shares import claim
-from .state import Phase, State, TaskPrefix, TaskState, WorkerState
+from .state import Phase, State, TaskState, WorkerState
 
 __all__ = ["Collected", "collect"]
 

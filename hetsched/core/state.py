@@ -7,18 +7,16 @@ from enum import IntEnum
 from typing import Any, Final
 
 from .commands import KeysFailed
-from .gpu import Case
 from .links import LinkTable
 from .makers import Maker
 from .needs import Needs
+from .prefixes import TaskPrefix
 from .remembered import Remembered
 from .steering import Steering
 from .stories import Stories
 from .types import MOST_AHEAD, Capacity, ClientId, Key, TaskId, TaskSpec, WorkerId
 
-__all__ = [
-    "LEGAL", "LIVE", "NOBODY", "Estimate", "Graph", "Phase", "Pool", "State", "TaskPrefix", "TaskState", "WorkerState",
-]  # fmt: skip
+__all__ = ["LEGAL", "LIVE", "NOBODY", "Graph", "Phase", "Pool", "State", "TaskState", "WorkerState"]
 
 
 class Phase(IntEnum):
@@ -52,40 +50,6 @@ LIVE: Final = (Phase.WAITING, Phase.READY, Phase.ASSIGNED)
 """The phases of a task that is still to run."""
 
 _LEGAL_BITS: Final = tuple(sum(1 << target for target in LEGAL[phase]) for phase in Phase)
-
-
-class Estimate:
-    """What was measured of one kind of task on one executor: sums that forget by halving."""
-
-    __slots__ = ("count", "nbytes", "seconds")
-
-    def __init__(self) -> None:
-        self.count = 0.0
-        self.seconds = 0.0
-        self.nbytes = 0.0
-
-
-class TaskPrefix:
-    """What is learned per kind of task: durations and sizes per executor, and whether it is a GPU task.
-
-    ``kind`` is its own name; several kinds may share a ``name`` for people, if different functions make them.
-    """
-
-    __slots__ = ("bound", "case", "function", "gpu", "kind", "kinds", "name", "on")
-
-    def __init__(self, name: str, kind: str = "") -> None:
-        self.name = name
-        self.kind = kind or name
-        self.bound = self.kind + "!"
-        """What workers call those of its tasks of which a person has said that they are not for the GPU."""
-        self.on: dict[str, Estimate] = {}
-        self.function = ""
-        """The digest of the function that makes them, as far as it is known."""
-        self.kinds = 0  # how many others share its name
-        self.case: Case | None = None
-        """The evidence that they are GPU tasks, if there ever was any."""
-        self.gpu = False
-        """All of them are GPU tasks, by that evidence."""
 
 
 class WorkerState:

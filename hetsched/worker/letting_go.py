@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from hetsched.core.types import TaskId
 
 from .fetching import Fetcher
 from .jobs import ABSENT, HELD, NOTHING, QUEUED, READY, WAITING, Job
 
-__all__ = ["absent", "leave_inputs", "put_down"]
+__all__ = ["absent", "count_off", "leave_inputs", "put_down"]
 
 _ORDERED: Final = (WAITING, READY, QUEUED)
 
@@ -55,3 +55,28 @@ def put_down(lost: list[TaskId], jobs: dict[TaskId, Job], fetcher: Fetcher) -> l
     found = list(readers.values())
     absent(found, jobs, fetcher)
     return found
+
+
+def count_off(job: Job, jobs: dict[TaskId, Job], drop: list[TaskId], untold: list[TaskId]) -> None:
+    """Count a job off the readers of its inputs; what nobody reads any more goes, unless its slot dropped it.
+
+    ``drop`` gets what is to be dropped; ``untold`` what a slot dropped that was to stay after all, so that others may
+    be waiting for it.
+    """
+    inputs: Any = job.inputs
+    drops: Any = job.drops
+    dropped = drops if len(drops) < 4 else frozenset(drops)
+    for i in inputs:
+        dep = jobs.get(i)
+        if dep is None:
+            continue
+        if dep.uses:
+            dep.uses -= 1
+            if not dep.uses:
+                del jobs[i]
+                if i not in dropped:
+                    drop.append(i)
+        elif i in dropped and dep.phase is HELD:
+            del jobs[i]
+            drop.append(i)
+            untold.append(i)

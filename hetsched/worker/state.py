@@ -31,9 +31,10 @@ from .instructions import (
 )
 from .jobs import ABSENT, CANCELLED, HELD, NOBODY, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
 from .lanes import GPU, Finder, kind_of, misplaced, shift
-from .letting_go import absent, leave_inputs, put_down
+from .letting_go import absent, count_off, leave_inputs, put_down
 
 __all__ = ["WorkerState"]
+
 
 class WorkerState:
     """A pure function of what it is told, in the shape of the scheduler: inputs in, instructions out."""
@@ -324,31 +325,7 @@ class WorkerState:
                         lanes[d.executor].ready.push(d)
                 job.dependents = NOBODY
             if job.inputs:
-                self._read(job, drop, untold)
-
-    def _read(self, job: Job, drop: list[TaskId], untold: list[TaskId]) -> None:
-        """Count a job off the readers of its inputs; what nobody reads any more goes, unless its slot dropped it.
-
-        ``untold`` gets what a slot dropped that was to stay after all, so that others may be waiting for it.
-        """
-        jobs = self.jobs
-        inputs: Any = job.inputs
-        drops: Any = job.drops
-        dropped = drops if len(drops) < 4 else frozenset(drops)
-        for i in inputs:
-            dep = jobs.get(i)
-            if dep is None:
-                continue
-            if dep.uses:
-                dep.uses -= 1
-                if not dep.uses:
-                    del jobs[i]
-                    if i not in dropped:
-                        drop.append(i)
-            elif i in dropped and dep.phase is HELD:
-                del jobs[i]
-                drop.append(i)
-                untold.append(i)
+                count_off(job, jobs, drop, untold)
 
     def _lose(self, lost: list[TaskId], out: list[Instruction]) -> None:
         """Results that were taken to be here are not: their readers cannot run here."""

@@ -6,8 +6,8 @@ import pytest
 
 from hetsched.core.costs import BANDWIDTH, LATENCY, UNKNOWN, duration_of, learn, nbytes_of, transfer_seconds
 from hetsched.core.events import GraphSubmitted, TasksFinished, WorkerJoined
+from hetsched.core.prefixes import TaskPrefix
 from hetsched.core.scheduler import Scheduler
-from hetsched.core.state import TaskPrefix
 from hetsched.core.types import Capacity, TaskSpec
 
 
