@@ -19,7 +19,7 @@ from hetsched.core.evidence import Evidence
 
 from . import calls
 from .bytecode import Frame
-from .libraries import ROOTS, root_of
+from .libraries import ROOTS, is_device_type, root_of
 from .pickles import read_pickle
 from .reading import DEPTH, Reading, forget_functions
 from .resolve import is_own, value_of
@@ -88,11 +88,18 @@ def forget() -> None:
 
 
 def _argument(obj: object) -> Value:
-    return value_of(obj) if isinstance(obj, str | int | type(None)) or callable(obj) else UNKNOWN
+    told = isinstance(obj, str | int | type(None)) or callable(obj) or is_device_type(type(obj))
+    return value_of(obj) if told else UNKNOWN
+
+
+def _is_its_code(func: FunctionType) -> bool:
+    """Tell whether nothing is bound to a function, so that others with its code and globals are the same."""
+    bound = func.__closure__, func.__defaults__, func.__kwdefaults__
+    return bound == (None, None, None) and not vars(func)
 
 
 def _inspect(func: object, depth: int) -> tuple[Evidence, ...]:
-    plain = type(func) is FunctionType and func.__closure__ is None and func.__defaults__ is None and not vars(func)
+    plain = type(func) is FunctionType and _is_its_code(func)
     if plain:
         code = func.__code__  # type: ignore[attr-defined]
         known = _by_code.get(id(code))

@@ -22,13 +22,14 @@ _LIBRARY: Final = re.compile(
 _codes: dict[int, tuple[CodeType, str]] = {}
 
 
-def digest_of(funcs: Iterable[Any]) -> str:
+def digest_of(funcs: Iterable[Any], said: Sequence[str] = ()) -> str:
     """Give 32 hexadecimal digits for functions that are called together, in this order.
 
-    Two functions of the same name, code and partners share it; what variables they read does not count. With other
-    versions of the GPU libraries that are installed it is another. Never raises.
+    Two functions of the same name, code and partners share it; what variables they read does not count, but for what
+    was ``said`` of them, the same in every process. With other versions of the GPU libraries that are installed it is
+    another. Never raises.
     """
-    parts = [_part(func, _DEPTH) for func in funcs]
+    parts = [*(_part(func, _DEPTH) for func in funcs), *said]
     return blake2b("\n".join([libraries(), *parts]).encode(errors="replace"), digest_size=16).hexdigest()
 
 

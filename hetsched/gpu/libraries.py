@@ -17,6 +17,8 @@ __all__ = [
     "NOTHING",
     "ROOTS",
     "UNLESS_HOST",
+    "is_device_type",
+    "libraries_in",
     "meaning",
     "mentions_library",
     "root_of",
@@ -133,6 +135,11 @@ def root_of(path: str) -> str:
     return path.partition(".")[0]
 
 
+def is_device_type(kind: type) -> bool:
+    """Tell whether its instances stand for devices: those of torch, JAX and CuPy do."""
+    return kind.__name__ in ("device", "Device") and root_of(str(kind.__module__)) in ("cupy", "jax", "jaxlib", "torch")
+
+
 def meaning(path: str) -> int:
     """What calling (or handing on) a library's function or class means, by its dotted name; one of the constants."""
     found = _known.get(path)
@@ -166,6 +173,14 @@ def _meaning(path: str) -> int:
 
 
 _NAMED = re.compile(r"\b(?:" + "|".join(sorted(ROOTS)) + r")\b")
+
+
+_TOP = re.compile(r"""(?<![\w.'"])(?:""" + "|".join(sorted(ROOTS)) + r""")(?![\w'"])""")
+
+
+def libraries_in(detail: str) -> list[str]:
+    """The libraries that a piece of evidence on code names, by the top of a dotted name and not by a text's "cuda"."""
+    return _TOP.findall(detail)
 
 
 def mentions_library(text: str) -> bool:

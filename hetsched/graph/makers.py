@@ -16,6 +16,7 @@ from hetsched.core.makers import NOBODY_KNOWN, Maker
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.gpu.code import evidence_of, evidence_of_call
 from hetsched.gpu.digests import digest_of, name_of
+from hetsched.gpu.libraries import is_device_type
 from hetsched.gpu.objects import cuda_nbytes, may_live_on_device
 from hetsched.worker.context import InContext
 from hetsched.worker.plan import Chain, OnList, OwnCall, Plan
@@ -26,6 +27,8 @@ _PLAIN: Final = 0
 _CALLABLE: Final = 1
 _DEVICE: Final = 2
 _TEXT: Final = 3
+_NAMED: Final = 4
+_WORDS: Final = (_TEXT, _NAMED)
 _MOST_TYPES: Final = 10_000
 _MOST_MAKERS: Final = 4096
 """So many functions of a graph are told apart; what comes after them is by nobody known."""
@@ -133,10 +136,13 @@ def _inspect(spec: TaskSpec, args: Sequence[Any]) -> Maker:
     found: dict[tuple[str, str], Evidence] = {}
     for evidence in pieces:
         found.setdefault((evidence.kind, evidence.detail), evidence)
+    # What a partial, a closure or an argument binds may decide where the same code runs: such functions are different.
+    digest = digest_of([*calls, *handed], sorted({f"{kind} {detail}" for kind, detail in found}))
     if any(_is_on_device(arg) for arg in args):
         found[INPUT, ""] = Evidence(INPUT, 0.9, "an argument is on a device")
-    maker = Maker(digest_of([*calls, *handed]), name_of(calls, handed), tuple(found.values()))
-    if not args and type(func) is FunctionType and not func.__closure__ and not func.__defaults__:
+    maker = Maker(digest, name_of(calls, handed), tuple(found.values()))
+    bound = (func.__closure__, func.__defaults__, func.__kwdefaults__) if type(func) is FunctionType else None
+    if not args and bound == (None, None, None):
         if len(_known) >= _MOST_TYPES:
             _known.clear()
         _known[id(func)] = ref(func), maker
@@ -152,7 +158,9 @@ def _kind(arg: Any) -> int:
 
 
 def _learn(kind: type) -> int:
-    if may_live_on_device(kind):
+    if is_device_type(kind):
+        found = _NAMED
+    elif may_live_on_device(kind):
         found = _DEVICE
     elif kind is str:
         found = _TEXT
@@ -171,7 +179,7 @@ def _learn(kind: type) -> int:
 def _is_telling(arg: Any) -> bool:
     """Tell whether an argument says something of where a call belongs."""
     kind = _kind(arg)
-    if kind == _TEXT:
+    if kind in _WORDS:
         return _names_device(arg)
     return kind == _CALLABLE or (kind == _DEVICE and cuda_nbytes(arg) > 0)
 
@@ -183,14 +191,16 @@ def _tell(arg: Any, extra: list[Any]) -> None:
     kind = _kind(arg)
     if kind == _CALLABLE:
         extra.append(id(arg))
-    elif kind == _TEXT and _names_device(arg):
-        extra.append(arg)
+    elif kind in _WORDS and _names_device(arg):
+        extra.append(str(arg))
     elif kind == _DEVICE and cuda_nbytes(arg):
         extra.append(_DEVICE)
 
 
 def _names_device(arg: Any) -> bool:
-    return type(arg) is str and len(arg) < 32 and ("cuda" in arg or "gpu" in arg)
+    if type(arg) is str:
+        return len(arg) < 32 and ("cuda" in arg or "gpu" in arg)
+    return _kind(arg) == _NAMED and "cpu" not in str(arg).lower()
 
 
 def _is_on_device(arg: Any) -> bool:

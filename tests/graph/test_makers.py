@@ -10,7 +10,7 @@ import dask.array as da
 import dask.bag as db
 import pytest
 
-from hetsched.core.evidence import CODE, INPUT
+from hetsched.core.evidence import CODE, INPUT, STRONG, WEAK
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.graph.build import build
 from hetsched.graph.makers import Makers
@@ -28,6 +28,31 @@ def plain(x, *more, **named):
 
 def move(x, device):
     return x.to(device)
+
+
+class Mover:
+    def __init__(self, device):
+        self.device = device
+
+    def move(self, x):
+        return x.to(self.device)
+
+    __call__ = move
+
+
+def closing_over(device):
+    return lambda x: x.to(device)
+
+
+def with_default(name):
+    def func(x, *, device=name):
+        return x.to(device)
+
+    return func
+
+
+def said(self, name):
+    self.name = name
 
 
 class OnDevice:
@@ -77,6 +102,34 @@ def test_functions_and_devices_that_are_handed_on_count() -> None:
     assert not kinds(makers, made_by[3])
     assert made_by[4] != made_by[5]
     assert makers[made_by[0]].name == f"{__name__}.plain({__name__}.on_gpu)"
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [
+        pytest.param(functools.partial(move, device="cuda:0"), functools.partial(move, device="cpu"), id="partial"),
+        pytest.param(Mover("cuda"), Mover("cpu"), id="instance"),
+        pytest.param(Mover("cuda").move, Mover("cpu").move, id="method"),
+        pytest.param(closing_over("cuda"), closing_over("cpu"), id="closure"),
+        pytest.param(with_default("cuda"), with_default("cpu"), id="keyword default"),
+    ],
+)
+def test_what_is_bound_to_the_same_code_tells_functions_apart(there, here) -> None:
+    for pair in ((there, here), (here, there)):
+        makers, made_by = Makers().take([spec(func, 1) for func in pair])
+        told = dict(zip(pair, made_by, strict=True))
+        assert CODE in kinds(makers, told[there])
+        assert all(e.weight < WEAK for e in makers[told[here]].evidence)
+        assert len({maker.digest for maker in makers}) == 2
+
+
+def test_a_device_that_is_an_argument_counts_as_its_name_does() -> None:
+    device = type("device", (), {"__module__": "torch", "__init__": said, "__str__": lambda self: self.name})
+    tasks = [spec(move, Ref(0), one) for one in (device("cuda:0"), "cuda:0", device("cpu"), "cpu")]
+    makers, made_by = Makers().take([*tasks, spec(move, Ref(0), device=device("cuda:0"))])
+    strong = [any(e.weight >= STRONG for e in makers[place].evidence) for place in made_by]
+    assert strong == [True, True, False, False, True]
+    assert {makers[place].digest for place in made_by[:2]}.isdisjoint({makers[made_by[2]].digest})
 
 
 def test_an_argument_on_a_device_is_another_maker() -> None:
