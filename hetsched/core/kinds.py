@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 from hetsched.errors import ProtocolError
 
-from .evidence import INPUT
+from .evidence import INPUT, WEAK
 from .gpu import Case
 from .makers import Maker
 from .needs import Needs
-from .state import Graph, Phase, State, TaskPrefix, TaskState
+from .prefixes import TaskPrefix
+from .state import Graph, Phase, State, TaskState
 
 __all__ = ["MOST_KINDS", "case_of", "is_near", "is_open", "judge", "kind_of", "place_of", "take_makers"]
 
 MOST_KINDS = 32
-"""So many functions that share a prefix are told apart; further ones count as the first."""
+"""So many functions that share a prefix are told apart; of further ones, those whose code speaks for a device from the
+others."""
 
 
 def take_makers(graph: Graph, makers: Sequence[Maker], made_by: Sequence[int], count: int) -> frozenset[int]:
@@ -53,12 +55,22 @@ def _kind(state: State, maker: Maker, prefix: TaskPrefix) -> TaskPrefix:
         return prefix
     name = f"{prefix.name}#{maker.digest[:12]}"
     kind = state.prefixes.get(name)
+    if kind is None and prefix.kinds >= MOST_KINDS:
+        return _rest(state, maker, prefix)
     if kind is None:
-        if prefix.kinds >= MOST_KINDS:
-            return prefix
         prefix.kinds += 1
         kind = state.prefixes[name] = TaskPrefix(prefix.name, name)
         kind.function = maker.digest
+    return kind
+
+
+def _rest(state: State, maker: Maker, prefix: TaskPrefix) -> TaskPrefix:
+    """The kind of functions too many to be told apart, which no digest is known of."""
+    suspect = any(e.kind != INPUT and e.weight >= WEAK for e in maker.evidence)
+    name = f"{prefix.name}#{'suspects' if suspect else 'rest'}"
+    kind = state.prefixes.get(name)
+    if kind is None:
+        kind = state.prefixes[name] = TaskPrefix(prefix.name, name)
     return kind
 
 
