@@ -93,7 +93,7 @@ def get(
         _warn_of_pretending(cluster, built)
         if cache is not None:
             cache.update(built.literals)
-        call = run(cluster, built, cpus, None, look(built.tasks))
+        call = run(cluster, built, cpus, None, look(built.tasks, cluster.pretends))
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:

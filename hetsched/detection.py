@@ -40,13 +40,20 @@ def learned() -> Learned | None:
     return found
 
 
-def look(tasks: Sequence[TaskSpec]) -> Seen:
-    """Look into the functions of a graph's tasks, and recall what was learned of them; nothing where that is off."""
+def look(tasks: Sequence[TaskSpec], pretends: bool = False) -> Seen:
+    """Look into the functions of a graph's tasks, and recall what was learned of them; nothing where that is off.
+
+    ``pretends``: they run in a process for which no device was found, so code whose libraries are not there says
+    nothing.
+    """
     if not wanted():
         return (), ()
+    from hetsched.gpu.usable import credible
     from hetsched.graph.makers import Makers
 
     makers, made_by = Makers().take(tasks)
+    if pretends:
+        makers = [m._replace(evidence=credible(m.evidence)) if m.evidence else m for m in makers]
     file = learned()
     return makers if file is None else file.recall(makers), made_by
 

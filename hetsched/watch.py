@@ -73,7 +73,8 @@ class Watch:
         with self.callbacks.around() as built:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
-                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, look(built.tasks))
+                seen = look(built.tasks, cluster.pretends)
+                call = run(cluster, built._replace(tasks=watched), cpus, self._follow, seen)
             except Exception as error:
                 self._run_again(error)
                 raise

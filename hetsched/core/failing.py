@@ -48,7 +48,7 @@ class Failing:
             ts = self._state.tasks.get(task)
             if ts is None or ts.processing_on is not worker or ts.attempt != attempt:
                 continue
-            if task in words and self._flips.may_retry(ts):
+            if task in words and self._flips.may_retry(ts, words[task]):
                 on_gpu[ts] = words[task]
             elif may_retry and ts.retries_left > 0:
                 retry[ts] = None

@@ -7,6 +7,7 @@ worker that it may run on has a GPU lane it runs on a CPU. Tasks that run alread
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from heapq import heappush
 from typing import Final
@@ -26,6 +27,10 @@ from .types import TaskId
 __all__ = ["Flips"]
 
 _READY: Final = Phase.READY
+_NONE_THERE: Final = re.compile(
+    r"no CUDA-capable device|cudaErrorNoDevice|CUDA_ERROR_NO_DEVICE|No CUDA GPUs are available|Found no NVIDIA driver|"
+    r"CUDA driver version is insufficient|cudaErrorInsufficientDriver"
+)
 
 
 class Flips:
@@ -64,10 +69,17 @@ class Flips:
         case.ran(Run(on_gpu, _was_near(ts), ts.cuda_nbytes, watched, ran), now)
         judge(self._state, ts.prefix)
 
-    def may_retry(self, ts: TaskState) -> bool:
-        """Tell whether a task that failed with an error of a device is worth a try on a GPU lane."""
+    def may_retry(self, ts: TaskState, word: str) -> bool:
+        """Tell whether a task that failed with an error of a device, this ``word``, is worth a try on a GPU lane.
+
+        Where there is no device at all, only the lane of another worker is.
+        """
         whole = ts.needs.whole or ts.needs
-        return whole.free and self._state.on_gpu(whole) is not whole
+        twin = self._state.on_gpu(whole) if whole.free else whole
+        if twin is whole or not _NONE_THERE.search(word):
+            return twin is not whole
+        others = (w for w in self._state.workers.values() if w is not ts.processing_on)
+        return any(twin.may_meet(w.id, w.capacity) for w in others)
 
     def failed(self, tasks: Iterable[tuple[TaskState, str]], now: float) -> None:
         """Have these, which failed on a CPU with an error of a device, run once more, on a GPU lane."""

@@ -17,6 +17,7 @@ from hetsched.core.events import (
 )
 from hetsched.core.evidence import CODE, INPUT, RAN, Evidence
 from hetsched.core.explain import explain
+from hetsched.core.kinds import MOST_KINDS
 from hetsched.core.makers import Maker
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.core.verdicts import cases_of, lessons, rows
@@ -172,12 +173,41 @@ def test_a_task_that_fails_on_a_cpu_for_want_of_a_device_is_tried_once_on_a_gpu_
     b = Bench()
     b.join("a", window=1, **GPU_1)
     b.submit([spec("p-1"), spec("q-1", 0)], [1])
-    word = "CUDARuntimeError: cudaErrorNoDevice"
+    word = "CUDARuntimeError: cudaErrorInvalidContext"
     answer = b(TasksFailed("a", "cpu", ((0, 0, "error", True),), ((0, word),)))
     assert answer[0] == MoveTasks("a", (), (("p", True),))
     assert answer[-1].tasks[0][:5] == (0, 0, b.specs[0], "p", "gpu")
     last = b(TasksFailed("a", "gpu", ((0, 1, "error", True),), ((0, word),)))
     assert [type(command) for command in last] == [CancelTasks, KeysFailed]
+
+
+@pytest.mark.parametrize(
+    "word", ["CUDARuntimeError: cudaErrorNoDevice: no CUDA-capable device", "RuntimeError: No CUDA GPUs are available"]
+)
+def test_where_there_is_no_device_a_task_is_tried_again_only_on_another_worker(word) -> None:
+    b = Bench()
+    b.join("a", window=1, **GPU_1)
+    b.submit([spec("p-1")], [0])
+    last = b(TasksFailed("a", "cpu", ((0, 0, "error", True),), ((0, word),)))
+    assert [type(command) for command in last] == [KeysFailed]
+    b = Bench()
+    b.join("a", window=1)
+    b.join("b", window=1, **GPU_1)
+    b.submit([spec("p-1", workers=["a", "b"])], [0])
+    b(TasksFailed("a", "cpu", ((0, 0, "error", True),), ((0, word),)))
+    assert b.scheduler.state.tasks[0].processing_on.id == "b"
+
+
+def test_functions_too_many_to_be_told_apart_are_so_by_their_code() -> None:
+    b = Bench()
+    b.join("a", window=0, **GPU_1)
+    plain = [Maker(f"a{n:011}", "m.f") for n in range(MOST_KINDS + 5)]
+    coded = [CODED._replace(digest=f"c{n:011}") for n in range(MOST_KINDS + 5)]
+    makers = plain + coded
+    submit(b, [spec(f"lambda-{n}") for n in range(len(makers))], [0], makers, list(range(len(makers))))
+    states = b.scheduler.state.tasks.values()
+    assert [ts.needs.executor for ts in states] == ["cpu"] * len(plain) + ["gpu"] * len(coded)
+    assert len({ts.prefix for ts in states}) == 1 + MOST_KINDS + 2
 
 
 def test_where_there_is_no_gpu_lane_the_error_is_the_person_s() -> None:
