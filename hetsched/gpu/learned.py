@@ -105,7 +105,6 @@ class Learned:
         """Forget functions whose name, or its last word, fits a shell pattern; returns how many."""
         gone = [row.function for row in self.rows() if fits(row.name, pattern)]
 
-
         def write(file: sqlite3.Connection) -> None:
             file.executemany("delete from learned where function = ?", [(function,) for function in gone])
 
@@ -147,7 +146,7 @@ class Learned:
             connection.execute(_TABLE)
             work(connection)
             connection.execute("commit")
-        except (sqlite3.Error, OSError, ValueError) as error:
+        except (sqlite3.Error, OSError, TypeError, ValueError) as error:  # rows may be of any shape
             self._give_up(error, isinstance(error, sqlite3.OperationalError) and "locked" in str(error))
             return False
         finally:

@@ -62,6 +62,24 @@ def test_a_damaged_file_is_warned_of_once_and_left_alone(file) -> None:
     assert file.path.read_bytes().startswith(b"no database")
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update learned set evidence = 'null'",
+        "update learned set evidence = '[[null, null, null]]'",
+        "update learned set evidence = '[1]'",
+        "alter table learned add column more text",
+    ],
+)
+def test_rows_of_another_shape_are_damage_too(file, damage) -> None:
+    file.note([LESSON])
+    with sqlite3.connect(file.path) as other:
+        other.execute(damage)
+    other.close()
+    with pytest.warns(UserWarning, match="cannot be kept"):
+        assert Learned(file.path).recall([Maker("d" * 32, "m")]) == [Maker("d" * 32, "m")]
+
+
 def test_a_place_where_nothing_can_be_written(tmp_path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     file = Learned(tmp_path / "cache" / "gpu.sqlite")
