@@ -211,7 +211,9 @@ def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:
     inside = getattr(obj, "py_func", None) or getattr(obj, "fn", None) or getattr(obj, "__wrapped__", None)
     if library.startswith(("numba.cuda", "numba_cuda", "triton", "warp")):
         return Made(what, shown)
-    if root in ("numba", "jax", "jaxlib") and type(inside) is FunctionType:
+    if root == "cupy" and kind.__name__ == "Fusion":
+        inside = getattr(obj, "func", None)  # called itself where no argument is on a device
+    if (root in ("numba", "jax", "jaxlib") or kind.__name__ == "Fusion") and type(inside) is FunctionType:
         return Known(inside)
     if root in _ALWAYS or devices_of(obj):
         return Made(what, shown)

@@ -46,6 +46,7 @@ ROOTS = (
     "pynvml",
     "pytorch_lightning",
     "rmm",
+    "sklearn",
     "spacy",
     "taichi",
     "tensorflow",
@@ -186,9 +187,11 @@ def _special(module: str, name: str) -> Any:
 
 _NUMBA_CPU = _decorates("numba.core.registry", "CPUDispatcher", "py_func")
 _MADE: dict[str, Any] = {
+    "cupy.fuse": _decorates("cupy._core.fusion", "Fusion", "func"),
     "torch.device": Device,
     "torch.__version__": "2.9.0",
     "numba.cuda.jit": _decorates("numba.cuda.dispatcher", "CUDADispatcher", "py_func"),
+    "numba.cuda.reduce": _decorates("numba.cuda.kernels.reduction", "Reduce", "_functor"),
     "numba.njit": _NUMBA_CPU,
     "numba.jit": _NUMBA_CPU,
     "numba.vectorize": _vectorize,
