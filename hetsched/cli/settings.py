@@ -32,7 +32,8 @@ class SchedulerSettings(NamedTuple):
 class WorkerSettings(NamedTuple):
     """A worker of the scheduler at ``address``, or of the one that ``scheduler_file`` tells.
 
-    ``gpus`` are its lanes for GPU work, ``devices`` what ``CUDA_VISIBLE_DEVICES`` is to be (None: as it is).
+    ``gpus`` are its devices, with lanes for tasks that take ``gpus_per_task`` of one; ``devices`` is what
+    ``CUDA_VISIBLE_DEVICES`` is to be (None: as it is).
     ``memory_limit`` is in bytes, 0 for none; ``device_memory_limit`` is as written, None for the configured
     one; ``death_timeout`` in seconds, None for never. ``port`` 0 takes a free one.
     """
@@ -42,6 +43,7 @@ class WorkerSettings(NamedTuple):
     scheduler_file: str | None = None
     nthreads: int = 1
     gpus: int = 0
+    gpus_per_task: float = 1.0
     devices: str | None = None
     pool: str | None = None
     resources: Mapping[str, float] = {}

@@ -15,6 +15,7 @@ from hetsched.comm.scheduler_file import read_scheduler_file
 from hetsched.comm.transports import parse_address
 from hetsched.core.types import Capacity
 from hetsched.errors import HetschedError, Rejected
+from hetsched.gpu.devices import lanes_for
 from hetsched.worker.device_memory import DeviceLimit
 from hetsched.worker.peers import Secrets
 from hetsched.worker.process import Offer, OutOfMemory, WorkerProcess
@@ -156,7 +157,7 @@ class _Life:
         executors = {"cpu": n, "io": max(16, 4 * n), "process": n}
         resources = dict(settings.resources)
         if settings.gpus:
-            executors["gpu"] = settings.gpus
+            executors["gpu"] = len(lanes_for(settings.gpus, settings.gpus_per_task))
             resources.setdefault("GPU", float(settings.gpus))  # which tasks for the GPU take one of
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         capacity = Capacity(executors, resources, settings.pool, window=2, ahead=0.05, python=python)

@@ -48,7 +48,7 @@ class Engine:
     Any thread may call it. The mind is fed under one lock, once per batch; a thread that reports a batch is handed its
     next one on the spot, so that a chain of tasks costs no hand-off. ``send`` gets what the worker tells the scheduler,
     in order, and is called under the lock: it must only note it down. ``after`` is called without the lock, in a thread
-    of the worker's, after a batch or a nudge. The first ``devices`` lanes of the GPU executor own a device each.
+    of the worker's, after a batch or a nudge. The lanes of the GPU executor take turns with the ``devices``.
 
     ``fetch`` is called, under the lock, to have results brought from a peer, which :meth:`fetched` then takes; without
     it there are no peers. ``note`` gets the outcomes of each batch, without the lock, before they are reported.
@@ -97,7 +97,7 @@ class Engine:
 
         # A device's lane is one thread, always the same, since the thread owns the device's context.
         if name == "gpu":
-            self._lanes[name] = [executor(1, n if n < self._devices else None) for n in range(slots)]
+            self._lanes[name] = [executor(1, n % self._devices if self._devices else None) for n in range(slots)]
         else:
             self._lanes[name] = [executor(slots)]
 

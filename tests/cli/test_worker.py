@@ -110,11 +110,12 @@ def test_a_worker_that_is_not_taken_ends_at_once(tmp_path):
 
 def test_what_it_offers(scheduler):
     options = "--name w --nthreads 3 --memory-limit 512MB --gpus 2 --resources GB=4,pool-A=1 --death-timeout 30"
+    options += " --gpus-per-task 0.5"
     with running(*WORKER, scheduler.address, *options.split(), "--no-nanny") as worker:
         until(worker, "serves the scheduler")
         with Client(scheduler.address) as client:
             offered = client.scheduler_info()["workers"]["w"]
-    assert offered["executors"] == {"cpu": 3, "gpu": 2, "io": 16, "process": 3}
+    assert offered["executors"] == {"cpu": 3, "gpu": 4, "io": 16, "process": 3}
     assert (offered["pool"], offered["resources"]) == ("A", {"GB": 4.0, "GPU": 2.0})
     assert offered["facts"]["memory_limit"] == 512_000_000
     assert offered["facts"]["pid"] == worker.pid

@@ -12,6 +12,7 @@ import pytest
 import hetsched
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.worker.current import RunningBatch, current_batch
+from hetsched.worker.engine import Engine
 from hetsched.worker.executors import Executor
 from hetsched.worker.running import SLICE_SECONDS, Failure
 from hetsched.worker.sizes import Measure
@@ -274,3 +275,10 @@ def test_a_nudge_that_meets_a_thread_about_to_end_is_answered():
     thread.join(20)
     assert not thread.is_alive()
     assert (nudges.qsize(), executor.threads, executor.queue.empty()) == (2, 0, True)
+
+
+@pytest.mark.parametrize(("lanes", "devices", "owned"), [(4, 2, [0, 1, 0, 1]), (2, 2, [0, 1]), (2, 0, [None, None])])
+def test_gpu_lanes_take_turns_with_the_devices(lanes, devices, owned) -> None:
+    engine = Engine("w", {"gpu": lanes}, {"GPU": 2.0}, Measure(), lambda event: None, lambda: None, devices)
+    assert [lane._device for lane in engine._lanes["gpu"]] == owned
+    engine.close()
