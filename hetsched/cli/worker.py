@@ -23,8 +23,9 @@ __all__ = ["main", "worker"]
 @click.option("--nthreads", type=click.IntRange(1), help="CPU tasks at a time.  [default: the cores / --nworkers]")
 @click.option("--gpus", default="auto", metavar="N|auto|none", help="GPUs of each worker; auto deals out those here.")
 @click.option(
-    "--gpus-per-task", type=click.FloatRange(0, 1, min_open=True), default=1.0, help="The least share of a GPU per task."
-)
+    "--gpus-per-task", type=click.FloatRange(0, 1, min_open=True), default=1.0,
+    help="The least share of a GPU that a task takes; 0.5: two lanes for each.",
+)  # fmt: skip
 @click.option("--pool", help="The pool it belongs to.")
 @click.option("--resources", metavar="K=V,...", help="What tasks may demand; pool-NAME=1 is --pool NAME.")
 @click.option("--memory-limit", type=size, default="auto", help="Memory of each worker: 4GB, 50%, auto; 0: any.")
