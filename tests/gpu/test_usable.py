@@ -12,6 +12,7 @@ from hetsched.core.evidence import CODE, DOWNLOAD, INPUT, Evidence
 from hetsched.gpu.usable import credible
 
 CUPY = (Evidence(CODE, 0.95, "cupy.asarray"), Evidence(DOWNLOAD, 0.8, "cupy.asnumpy"))
+IMPORTED = (*CUPY, Evidence(CODE, 0.3, "uses cupy"))
 TORCH = (Evidence(CODE, 0.95, ".to('cuda')"), Evidence(CODE, 0.2, "uses torch"))
 NAMELESS = (Evidence(CODE, 0.95, ".cuda()"),)
 NEAR = (Evidence(INPUT, 0.9, "an argument is on a device"),)
@@ -26,14 +27,15 @@ def torch_that_says(available: bool) -> ModuleType:
 @pytest.mark.parametrize(
     ("evidence", "modules", "kept"),
     [
-        (CUPY, {"cupy": None}, ()),
-        (CUPY, {"cupy": ModuleType("cupy")}, CUPY),
-        (TORCH, {"torch": None}, ()),
+        (IMPORTED, {"cupy": None}, ()),
+        (IMPORTED, {"cupy": ModuleType("cupy")}, IMPORTED),
+        (CUPY, {"cupy": None}, CUPY),  # it has the module from elsewhere
+        (TORCH, {"torch": None}, TORCH),
         (TORCH, {"torch": torch_that_says(False)}, ()),
         (TORCH, {"torch": torch_that_says(True)}, TORCH),
         (TORCH, {"torch": ModuleType("torch")}, TORCH),
         (TORCH + CUPY, {"torch": torch_that_says(False), "cupy": ModuleType("cupy")}, TORCH + CUPY),
-        (CUPY + NEAR, {"cupy": None}, NEAR),
+        (IMPORTED + NEAR, {"cupy": None}, NEAR),
         (NAMELESS, {}, NAMELESS),
     ],
 )
