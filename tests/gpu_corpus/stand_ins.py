@@ -16,6 +16,8 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+import dask.array  # noqa: F401 - it notes what kinds of arrays there are as it is imported, and shall see no stand-in
+
 __all__ = ["ROOTS", "stand_ins"]
 
 ROOTS = (
