@@ -44,6 +44,10 @@ class Simulation:
         fails: Callable[[int, int], Any] | None = None,
         hands: Callable[[World, Machine, str], Worker] = Hands,
     ) -> None:
+        names = [machine.name for machine in scenario.machines]
+        if len(set(names)) < len(names):
+            twice = next(name for n, name in enumerate(names) if name in names[:n])
+            raise HetschedError(f"two machines are called {twice!r}; each needs a name of its own")
         self.scenario = scenario
         self.trace = Trace(detail)
         self.world = world = World(scenario, self.trace, is_checked, has_values)

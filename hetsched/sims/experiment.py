@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, get_type_hints
 
 from hetsched.errors import HetschedError
 
 from .expectation import Expectation
 from .faults.plan import Fault
+from .measures import MEASURES
 from .model import Machine, Noise, ServerCost, Submission, Workload
 from .network.spec import NetworkSpec, Wire
 from .scenario import Scenario
+from .tables import a_table, checked, made, tables
 from .workloads import SOURCES
 
 __all__ = ["Experiment", "read_experiment"]
 
-_PLAIN = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "allowed_losses")
+_HEAD: Final[Mapping[str, Any]] = {
+    "name": str, "question": str, "notes": str, "policies": Sequence[str], "measures": Sequence[str], "seeds": int,
+}  # fmt: skip
+_PLAIN: Final = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "allowed_losses")
+_TABLES: Final = ("workload", "machines", "network", "server", "noise", "faults", "variants", "expect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +71,28 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def _experiment(path: Path, said: dict[str, Any]) -> Experiment:
-    name, question, notes = said.pop("name", path.stem), said.pop("question", ""), said.pop("notes", "")
-    policies, seeds = said.pop("policies", ["earliest_finish"]), said.pop("seeds", 1)
-    shown = said.pop("measures", ["makespan", "ratio", "transferred"])
-    expectations = [_made(Expectation, table) for table in said.pop("expect", [])]
-    variants = {}
-    for table in said.pop("variants", [{"name": name}]):
-        table = dict(table)
-        variant = table.pop("name")
+    head = {word: checked(word, said.pop(word), kind) for word, kind in _HEAD.items() if word in said}
+    name, seeds = head.get("name", path.stem), head.get("seeds", 1)
+    policies = head.get("policies", ["earliest_finish"])
+    shown = head.get("measures", ["makespan", "ratio", "transferred"])
+    if seeds < 1 or not policies or not shown:
+        raise HetschedError("there is nothing to run or to show: seeds, policies and measures are one at least")
+    expectations = [made("[[expect]]", Expectation, t, True) for t in tables("[[expect]]", said.pop("expect", []))]
+    for measure in (*shown, *(e.measure for e in expectations)):
+        if measure not in MEASURES:
+            raise HetschedError(f"there is no measure {measure!r}; there are {', '.join(MEASURES)}")
+    variants: dict[str, Scenario] = {}
+    for table in tables("[[variants]]", said.pop("variants", [{"name": name}])):
+        variant = table.pop("name", None)
+        if variant is None or variant in variants:
+            raise HetschedError(f"each of [[variants]] needs a name of its own; one has {variant!r}")
         variants[variant] = _scenario(path.parent, _merged(said, table))
+    notes, question = head.get("notes", ""), head.get("question", "")
     found = Experiment(name, question, policies, seeds, variants, expectations, shown, notes)
     cells = [cell for cell, _ in found.cells()]
     for expectation in expectations:
+        if expectation.at_most is None and expectation.at_least is None:
+            raise HetschedError(f"[[expect]] {expectation.claim!r} lacks 'at_most' or 'at_least': it says nothing")
         for cell in (expectation.of, expectation.to):
             if cell and cell not in cells:
                 raise HetschedError(f"nothing is called {cell!r} here; there are {', '.join(map(repr, cells))}")
@@ -94,58 +110,73 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
     said = dict(said)
-    submissions = [_submission(folder, table) for table in _tables(said.pop("workload"))]
-    machines = [machine for table in _tables(said.pop("machines")) for machine in _machines(table)]
-    words = {word: said.pop(word) for word in _PLAIN if word in said}
-    scenario = Scenario(
-        submissions,
-        machines,
-        network=_network(said.pop("network", {})),
-        server=_made(ServerCost, said.pop("server", {})),
-        noise=_made(Noise, said.pop("noise", {})),
-        faults=[Fault(**table) for table in said.pop("faults", [])],
-        **words,
-    )
+    for word, what in (("workload", 'source = "tree"'), ("machines", "count = 8")):
+        if word not in said:
+            raise HetschedError(f"[{word}] is missing; write such a table, with {what} in it")
+    submissions = [_submission(folder, table) for table in tables("[workload]", said.pop("workload"))]
+    machines = _machines(tables("[[machines]]", said.pop("machines")))
+    network = _network(a_table("[network]", said.pop("network", {})))
+    server = made("[server]", ServerCost, said.pop("server", {}))
+    noise = made("[noise]", Noise, said.pop("noise", {}))
+    faults = [made("[[faults]]", Fault, table) for table in tables("[[faults]]", said.pop("faults", []))]
+    types = get_type_hints(Scenario)
+    words = {word: checked(word, said.pop(word), types[word]) for word in _PLAIN if word in said}
     if said:
-        raise HetschedError(f"an experiment has no {', '.join(sorted(said))}")
-    return scenario
-
-
-def _tables(said: Any) -> list[dict[str, Any]]:
-    """One table, or several."""
-    return [dict(table) for table in said] if isinstance(said, list) else [dict(said)]
-
-
-def _made(kind: Callable[..., Any], table: Mapping[str, Any]) -> Any:
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise HetschedError(f"{kind.__name__} has no {', '.join(unknown)}; it has {', '.join(sorted(known))}")
-    return kind(**table)
+        known = ", ".join(sorted((*_HEAD, *_PLAIN, *_TABLES)))
+        raise HetschedError(f"an experiment has no {', '.join(sorted(said))}; it has {known}")
+    names = [machine.name for machine in machines]
+    for fault in faults:
+        if fault.worker not in names:
+            raise HetschedError(f"[[faults]] has one of {fault.worker!r}, and there is no such machine")
+        if fault.kind == "slow" and not fault.amount:
+            raise HetschedError("[[faults]] has a link with amount = 0 of its bandwidth; write more, or cut it")
+    return Scenario(submissions, machines, network=network, server=server, noise=noise, faults=faults, **words)
 
 
 def _submission(folder: Path, table: dict[str, Any]) -> Submission:
-    at, ordered = table.pop("at", 0.0), table.pop("ordered", False)
-    source = table.pop("source")
+    words = {word: table.pop(word) for word in ("at", "ordered", "urgency", "cancelled") if word in table}
+    source = table.pop("source", None)
     if source not in SOURCES:
         raise HetschedError(f"there is no workload {source!r}; there are {', '.join(sorted(SOURCES))}")
-    if "path" in table:
+    if isinstance(table.get("path"), str):
         table["path"] = folder / table["path"]
-    workload: Workload = SOURCES[source](**table)
-    return Submission(workload, at, ordered)
+    workload: Workload = made(f"[workload] with source = {source!r}", SOURCES[source], table)
+    found: Submission = made("[workload]", Submission, words, workload=workload)
+    return found
 
 
-def _machines(table: dict[str, Any]) -> list[Machine]:
-    """``count`` machines that are alike, their names numbered."""
-    count = table.pop("count", 1)
-    name = table.pop("name", "w")
-    names = [name] if count == 1 and name != "w" else [f"{name}{n}" for n in range(count)]
-    return [_made(Machine, {**table, "name": each}) for each in names]
+def _machines(described: Sequence[dict[str, Any]]) -> list[Machine]:
+    """``count`` machines of each table that are alike, their names numbered: those without a name from w0 on."""
+    found: list[Machine] = []
+    for table in described:
+        count = checked("count in [[machines]]", table.pop("count", 1), int)
+        name = table.pop("name", None)
+        first = len(found) if name is None else 0
+        checked("name in [[machines]]", name or "w", str)
+        names = [name] if name and count == 1 else [f"{name or 'w'}{first + n}" for n in range(count)]
+        found += [made("[[machines]]", Machine, table, name=each) for each in names]
+    if not found:
+        raise HetschedError("[[machines]] has none; write count = 1 or more")
+    if any(not machine.speed for machine in found):
+        raise HetschedError("speed in [[machines]] is 0; write how many times as fast as others a machine is")
+    return found
 
 
 def _network(table: dict[str, Any]) -> NetworkSpec:
-    table = dict(table)
-    between = {(wire.pop("from"), wire.pop("to")): _made(Wire, wire) for wire in _tables(table.pop("between", []))}
-    uplinks = {wire.pop("pool"): _made(Wire, wire) for wire in _tables(table.pop("uplinks", []))}
-    found: NetworkSpec = _made(NetworkSpec, {**table, "between": between, "uplinks": uplinks})
+    between = {}
+    for wire in tables("[[network.between]]", table.pop("between", [])):
+        pools = _named("[[network.between]]", wire, "from"), _named("[[network.between]]", wire, "to")
+        between[pools] = made("[[network.between]]", Wire, wire)
+    uplinks = {}
+    for wire in tables("[[network.uplinks]]", table.pop("uplinks", [])):
+        uplinks[_named("[[network.uplinks]]", wire, "pool")] = made("[[network.uplinks]]", Wire, wire)
+    found: NetworkSpec = made("[network]", NetworkSpec, table, between=between, uplinks=uplinks)
+    return found
+
+
+def _named(what: str, table: dict[str, Any], word: str) -> str:
+    """Take the name of a pool out of a table."""
+    if word not in table:
+        raise HetschedError(f"{what} lacks {word!r}; write the name of a pool")
+    found: str = checked(f"{word} in {what}", table.pop(word), str)
     return found

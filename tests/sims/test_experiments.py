@@ -66,14 +66,59 @@ def test_a_file_gives_a_cell_for_each_variant_and_policy(small):
         (SMALL.replace("BAR", "1").replace('of = "two ', 'of = "ten '), "nothing is called 'ten / earliest_finish'"),
         (SMALL.replace("BAR", "1").replace('"independent"', '"none"'), "there is no workload 'none'; there are chains"),
         (SMALL.replace("BAR", "1").replace("nbytes =", "bytes ="), "bytes"),
-        ("question = 1", "'machines' is missing|'workload' is missing"),
+        ("question = 'Why?'", r"\[workload\] is missing; write such a table"),
+        ("question = 1", "small.toml: question is 1; write a text"),
+        ("seeds = 0\n", "seeds, policies and measures are one at least"),
+        ('policies = "random"', "policies is 'random'; write a list"),
+        ('measures = ["length"]', "there is no measure 'length'; there are makespan"),
+        ('knowledge = "all"', "knowledge is 'all'; write 'exact' or 'user' or 'mean' or 'blind' or 'learned'"),
+        ("delay = -1.0", "delay is -1.0; write a number of at least 0"),
+        ("silence = inf", "silence is inf; write a number that is finite"),
+        ("workload = { n = 3 }", "there is no workload None; there are chains"),
+        ("workload = { source = 'cholesky', n = 3 }", "source = 'cholesky' lacks 'times'; write times = ..."),
+        ("workload = { source = 'tree', n = 'many' }", "n in .workload. with source = 'tree' is 'many'; write a whole"),
+        ("workload = { source = 'tree', of = 1 }", "reads 1 at a time never ends; write of = 2 or more"),
+        ("workload = { source = 'cholesky', n = 2, times = { potrf = { cpu = 'x' } } }", "cpu of potrf of times in"),
+        ("workload = 3", r"\[workload\] is 3; it has to be a table"),
+        ("machines = { cpu = 4 }", r"\[\[machines\]\] has no 'cpu'; it has ahead, arrives"),
+        ("machines = { cpus = 4.5 }", r"cpus in \[\[machines\]\] is 4.5; write a whole number"),
+        ("machines = { cpus = true }", r"cpus in \[\[machines\]\] is True; write a whole number"),
+        ("machines = { count = 0 }", "has none; write count = 1 or more"),
+        ("machines = { speed = 0 }", "speed in .* is 0; write how many times"),
+        ("machines = { resources = { licence = 'one' } }", "licence of resources in .* is 'one'; write a number"),
+        ("network = { model = 'fair' }", "is 'fair'; write 'instant' or 'simple' or 'maxmin'"),
+        ("network = { between = { from = 'a' } }", r"\[\[network.between\]\] lacks 'to'; write the name of a pool"),
+        ("noise = { sigmas = 1 }", r"\[noise\] has no 'sigmas'; it has sigma"),
+        ("faults = { at = 1, kind = 'fire', worker = 'w0' }", "is 'fire'; write 'crash' or"),
+        ("faults = { at = 1, worker = 'w0' }", r"\[\[faults\]\] lacks 'kind'; write kind = ..."),
+        ("faults = { at = 1, kind = 'crash', worker = 'x' }", "one of 'x', and there is no such machine"),
+        ("faults = { at = 1, kind = 'slow', worker = 'w0', amount = 0 }", "amount = 0 of its bandwidth"),
+        ("expect = { claim = 'c', of = 'earliest_finish' }", "'c' lacks 'at_most' or 'at_least': it says nothing"),
+        ("expect = { of = 'a' }", r"\[\[expect\]\] lacks 'claim'"),
+        ("variants = [{ seed = 3 }]", r"each of \[\[variants\]\] needs a name of its own; one has None"),
+        ("variants = [{ name = 'a' }, { name = 'a' }]", "one has 'a'"),
         ("question = ", "small.toml"),
     ],
 )
 def test_a_wrong_file_says_what_is_wrong(small, words, why):
+    if words.split(" ")[0] not in ("question", "colour"):
+        # A whole file but for the line that is wrong.
+        words += "\nworkload = { source = 'fork' }" * ("workload" not in words)
+        words += "\nmachines = { count = 2 }" * ("machines" not in words)
     small.write_text(words)
     with pytest.raises(HetschedError, match=why):
         read_experiment(small)
+
+
+def test_machines_without_a_name_are_numbered_on(small):
+    small.write_text(
+        "workload = { source = 'fork' }\n[[machines]]\ncount = 2\nmemory = 8e9\n[[machines]]\ngpus = 1\n"
+        "[[machines]]\nname = 'big'\n[[machines]]\nname = 'n'\ncount = 2\n"
+    )
+    (scenario,) = read_experiment(small).variants.values()
+    assert [(m.name, m.memory, m.gpus) for m in scenario.machines] == [
+        ("w0", 8_000_000_000, 0), ("w1", 8_000_000_000, 0), ("w2", 0, 1), ("big", 0, 0), ("n0", 0, 0), ("n1", 0, 0),
+    ]  # fmt: skip
 
 
 def test_run_prints_a_table_and_fails_where_an_expectation_does(small):

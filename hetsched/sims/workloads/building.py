@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hetsched.core.types import Key
+from hetsched.errors import HetschedError
 from hetsched.sims.model import Task, Workload
 from hetsched.sims.noise import uniform
 
@@ -39,7 +40,14 @@ class Tasks:
         return position
 
     def reduce(self, key: str, reads: list[int], seconds: float, nbytes: float, of: int) -> int:
-        """Add a tree that reads so many at a time; returns its root. Its levels are of one kind each, from a on."""
+        """Add a tree that reads so many at a time; returns its root. Its levels are of one kind each, from a on.
+
+        Raises HetschedError where there is nothing to read, or where fewer than two at a time, which never ends.
+        """
+        if not reads:
+            raise HetschedError("a tree of no results has no root; ask for one result at least")
+        if of < 2:
+            raise HetschedError(f"a tree that reads {of} at a time never ends; write of = 2 or more")
         level = 0
         while len(reads) > 1 or level == 0:
             parts = [reads[i : i + of] for i in range(0, len(reads), of)]
