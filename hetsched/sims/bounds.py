@@ -36,11 +36,11 @@ class Bounds(NamedTuple):
 def bounds(workload: Workload, machines: Sequence[Machine], exact: bool = True) -> Bounds:
     """The bounds of a workload on machines; with ``exact`` False the linear programme of the combined one is left out.
 
-    Raises ImportError where scipy is not installed and a linear programme is needed.
+    Raises HetschedError where scipy is not installed and a linear programme is needed.
     """
-    slots = slots_of(machines)
-    path, work = critical_path(workload, slots), area(workload, slots)
-    return Bounds(path, work, combined(workload, slots) if exact else max(path, work))
+    slots, speeds = slots_of(machines), _speeds_of(machines)
+    path, work = critical_path(workload, slots, speeds), area(workload, slots)
+    return Bounds(path, work, combined(workload, slots, speeds) if exact else max(path, work))
 
 
 def slots_of(machines: Iterable[Machine]) -> dict[str, float]:
@@ -53,15 +53,23 @@ def slots_of(machines: Iterable[Machine]) -> dict[str, float]:
     return slots
 
 
+def _speeds_of(machines: Iterable[Machine]) -> dict[str, float]:
+    """The speed of the fastest machine with slots of each class."""
+    speeds: dict[str, float] = {}
+    for machine in machines:
+        for executor in machine.slots():
+            kind = machine.class_of(executor)
+            speeds[kind] = max(speeds.get(kind, 0.0), machine.speed)
+    return speeds
+
+
 def _times(task: Task, slots: Mapping[str, float]) -> dict[str, float]:
-    """What a task takes on each of the classes it may run on."""
+    """What a task takes on each of the classes it may run on: those it has a time for, and the one it asks for."""
     if isinstance(task.seconds, int | float):
         kinds: Iterable[str] = [_only_class(task)] if _only_class(task) in slots else slots
         return dict.fromkeys(kinds, float(task.seconds))
-    found = {kind: float(seconds) for kind, seconds in task.seconds.items() if kind in slots}
-    if not found:
-        raise HetschedError(f"{task.key!r} takes {dict(task.seconds)}, and there are slots of {sorted(slots)} alone")
-    return found
+    named = [kind for kind in dict.fromkeys((*task.seconds, _only_class(task))) if kind in slots]
+    return {kind: float(task.seconds_on(kind)) for kind in named or slots}
 
 
 def _only_class(task: Task) -> str:
@@ -69,13 +77,21 @@ def _only_class(task: Task) -> str:
     return "gpu" if notes.get("gpu") or notes.get("executor") == "gpu" else "cpu"
 
 
-def critical_path(workload: Workload, slots: Mapping[str, float]) -> float:
-    """The longest chain, each task on the class that is fastest for it; machines all of speed 1."""
+def critical_path(workload: Workload, slots: Mapping[str, float], speeds: Mapping[str, float] | None = None) -> float:
+    """The longest chain, each task on the class that is fastest for it.
+
+    ``speeds`` are those of the fastest machine with slots of each class (None: 1).
+    """
     ends: list[float] = []
     for task in workload.tasks:
         start = max((ends[d] for d in task.dependencies), default=0.0)
-        ends.append(start + min(_times(task, slots).values()))
+        ends.append(start + min(_fastest(_times(task, slots), speeds).values()))
     return max(ends, default=0.0)
+
+
+def _fastest(times: Mapping[str, float], speeds: Mapping[str, float] | None) -> Mapping[str, float]:
+    """What a task takes on the fastest machine of each class."""
+    return times if speeds is None else {kind: seconds / speeds[kind] for kind, seconds in times.items()}
 
 
 def area(workload: Workload, slots: Mapping[str, float]) -> float:
@@ -104,8 +120,11 @@ def area(workload: Workload, slots: Mapping[str, float]) -> float:
     return programme.minimum()
 
 
-def combined(workload: Workload, slots: Mapping[str, float]) -> float:
-    """The bound of both: chains and the sum of the work, in one linear programme of a few rows for each task."""
+def combined(workload: Workload, slots: Mapping[str, float], speeds: Mapping[str, float] | None = None) -> float:
+    """The bound of both: chains and the sum of the work, in one linear programme of a few rows for each task.
+
+    ``speeds`` are as :func:`critical_path` takes them.
+    """
     programme = _Programme()
     total = programme.variable(cost=1.0)
     used: dict[str, list[tuple[int, float]]] = {kind: [(total, -count)] for kind, count in slots.items()}
@@ -117,7 +136,7 @@ def combined(workload: Workload, slots: Mapping[str, float]) -> float:
         programme.equal([(part, 1.0) for part in parts.values()], 1.0)
         end = programme.variable()
         ends.append(end)
-        lasts = [(parts[kind], seconds) for kind, seconds in times.items()]
+        lasts = [(parts[kind], seconds) for kind, seconds in _fastest(times, speeds).items()]
         for start in [[(ends[before], 1.0)] for before in task.dependencies] or [[]]:
             programme.at_most([*start, *lasts, (end, -1.0)], 0.0)
         if position not in read:
@@ -152,8 +171,11 @@ class _Programme:
         self._rows[1].add(terms, value)
 
     def minimum(self) -> float:
-        from scipy.optimize import linprog
-
+        try:
+            from scipy.optimize import linprog
+        except ImportError:
+            words = "bounds of tasks that may run on several classes of hardware"
+            raise HetschedError(f"{words} need scipy: pip install 'hetsched[sims]'") from None
         upper, equal = self._rows
         count = len(self._costs)
         found = linprog(

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
+from hetsched.core.placement import POLICIES
 from hetsched.sims.bounds import area, bounds, combined, critical_path, link_bound
-from hetsched.sims.model import Machine, Task, Workload
+from hetsched.sims.model import Machine, Submission, Task, Workload
+from hetsched.sims.network.spec import NetworkSpec
+from hetsched.sims.scenario import Scenario
+from hetsched.sims.summary import simulate
 from hetsched.sims.workloads.tiles import FACTORISATIONS, cholesky, lu, qr
 
 pytest.importorskip("scipy")
 
+MB = 1_000_000
 BOTH = {"cpu": 4.0, "gpu": 1.0}
 
 
@@ -48,3 +55,61 @@ def test_factorisations_have_the_tasks_they_should(make, n, tasks, edges):
     workload = make(n, dict.fromkeys(names, 1.0))
     assert (len(workload.tasks), sum(len(t.dependencies) for t in workload.tasks)) == (tasks, edges)
     assert set(FACTORISATIONS) == {"cholesky", "lu", "qr"}
+
+
+def test_faster_machines_make_every_bound_less():
+    chain = Workload("w", [Task(("x", i), [i - 1] * bool(i), BOTH) for i in range(4)])
+    machines = [Machine("slow", 1, 1), Machine("fast", 1, 1, speed=2.0)]
+    assert bounds(chain, machines) == pytest.approx((2.0, 16 / 15, 2.0))
+
+
+def test_a_task_may_run_where_it_asks_to_though_it_has_no_time_for_that():
+    # The first class named stands for those that are not, as it does where tasks run.
+    wants = Workload("w", [Task("x", (), {"cpu": 5.0}, 0, {"gpu": True})])
+    assert critical_path(wants, {"cpu": 1.0, "gpu": 1.0}) == 5.0
+    assert area(wants, {"cpu": 1.0, "gpu": 1.0}) == pytest.approx(2.5)
+    assert area(Workload("w", [Task("x", (), {"gpu": 5.0})]), {"cpu": 2.0}) == 2.5
+
+
+def some_case(seed):
+    """A graph, machines that are slow or fast, and a scenario with each of three policies."""
+    rng = random.Random(seed)
+    tasks = []
+    for i in range(rng.randint(1, 25)):
+        seconds = rng.choice([1.0, rng.random(), 0.0, {"cpu": 3 * rng.random(), "gpu": rng.random()}])
+        reads = sorted(rng.sample(range(i), min(i, rng.randint(0, 3))))
+        tasks.append(Task(("x", i), reads, seconds, rng.choice([0, 10, MB]), rng.choice([None, None, {"gpu": True}])))
+    machines = [
+        Machine(f"w{n}", rng.randint(1, 3), int(n == 0 or rng.random() < 0.5), speed=rng.choice([0.5, 1.0, 2.0]))
+        for n in range(rng.randint(1, 4))
+    ]
+    network = NetworkSpec(rng.choice(["instant", "simple", "maxmin"]), 1e7)
+    workload = Workload("w", tasks)
+    known, delay = rng.choice(["exact", "learned", "blind", "mean"]), rng.choice([0.0, 0.01])
+    return (
+        workload,
+        machines,
+        [
+            Scenario([Submission(workload)], machines, network, policy, known, delay=delay)
+            for policy in rng.sample(sorted(POLICIES), 3)
+        ],
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_policy_beats_the_bounds_and_every_byte_is_counted_once(seed):
+    workload, machines, scenarios = some_case(seed)
+    least = bounds(workload, machines, exact=seed % 4 == 0).best
+    for scenario in scenarios:
+        summary, simulation = simulate(scenario)
+        assert summary.makespan >= least * (1 - 1e-9) - 1e-6, scenario.policy
+        moved = sum(transfer.nbytes for transfer in simulation.trace.transfer_runs())
+        up = sum(nbytes for link, nbytes in summary.by_link.items() if link.endswith(" up"))
+        assert moved == summary.transferred == up
+        ends = {}
+        for run in simulation.trace.task_runs():
+            assert 0.0 <= run.start <= run.stop
+            ends.setdefault(run.task, run.stop)
+        for run in simulation.trace.task_runs():
+            reads = simulation.jobs[0].workload.tasks[run.task].dependencies
+            assert all(ends[read] <= run.start + 2e-9 for read in reads)
