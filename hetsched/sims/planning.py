@@ -114,8 +114,9 @@ def improve(problem: Problem, plan: Plan, tries: int = 3000, seed: int = 0) -> P
     """
     best = plan
     readers = _readers(problem)
+    depth = {task: n for n, task in enumerate(_topological(problem))}  # what takes no time ends as it starts
     for n in range(tries):
-        order = sorted(range(len(best.starts)), key=lambda task: (best.starts[task], best.ends[task]))
+        order = sorted(depth, key=lambda task: (best.starts[task], best.ends[task], depth[task]))
         nodes = list(best.nodes)
         for k in range(1 + int(3 * uniform(seed, n, 0))):
             at = int(len(order) * uniform(seed, n, 1, k))
