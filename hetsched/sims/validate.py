@@ -33,13 +33,26 @@ _MB = 1_000_000
 def validate(path: str | Path) -> Iterator[Verdict]:
     """Run the cases of a reference file one after another: fixed placements, bounds, or plans.
 
-    Raises HetschedError for a file of another format, ImportError for bounds where scipy is not installed.
+    Raises HetschedError for a file of another format, and for bounds where scipy is not installed.
     """
     path = Path(path)
-    reference = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        reference = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise HetschedError(f"{path} is no JSON: {error}") from error
     cases = reference.get("cases") if isinstance(reference, dict) else None
-    if not isinstance(cases, list) or not cases:
+    if not isinstance(cases, list) or not cases or not all(isinstance(case, dict) for case in cases):
         raise HetschedError(f"{path} has no reference cases")
+    try:
+        yield from _verdicts(path, reference, cases)
+    except KeyError as error:
+        raise HetschedError(f"{path} has a case, or a graph of one, that lacks {error}") from error
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
+        what = f"{type(error).__name__}, {error}"
+        raise HetschedError(f"{path} has a case that is not as docs/sims.md describes it: {what}") from error
+
+
+def _verdicts(path: Path, reference: Mapping[str, Any], cases: Sequence[Mapping[str, Any]]) -> Iterator[Verdict]:
     if all("lp" in case for case in cases):
         yield from compare_bounds(cases)
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -136,6 +137,8 @@ def test_run_prints_a_table_and_fails_where_an_expectation_does(small):
     assert set(found["runs"][0]["measures"]) == set(MEASURES)
     # With other policies there is nothing to expect.
     assert ask("run", small, "--policy", "round_robin", "--policy", "eft").exit_code == 0
+    small.write_text(SMALL.replace("BAR", "0.4").replace(', "random"', "").replace(" / earliest_finish", ""))
+    assert [ask("run", small, *more).exit_code for more in ((), ("--policy", "random"))] == [1, 0]
     result = ask("run", small, "--policy", "cheapest")
     assert (result.exit_code, "no placement policy 'cheapest'" in result.output) == (1, True)
 
@@ -194,3 +197,33 @@ def test_means_and_intervals():
     low, high = bootstrap(values)
     assert 3.5 < low < mean(values) < high < 5.5
     assert bootstrap([3.0]) == (3.0, 3.0)
+
+
+def test_what_needs_the_extra_says_so(small, tmp_path, monkeypatch):
+    times = "{ potrf = { cpu = 1, gpu = 2 }, trsm = { cpu = 1 }, syrk = { cpu = 1 }, gemm = { cpu = 1 } }"
+    small.write_text(f"workload = {{ source = 'cholesky', n = 2, times = {times} }}\nmachines = {{ gpus = 1 }}")
+    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = ask("run", small)
+    assert (result.exit_code, "need scipy: pip install 'hetsched[sims]'" in result.output) == (1, True)
+    result = ask("run", small, "--out", tmp_path / "out")
+    assert (result.exit_code, "needs matplotlib: pip install 'hetsched[sims]'" in result.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["run", "--jobs", "0"], "0 is not in the range x>=1"),
+        (["faults", "--seeds", "0"], "0 is not in the range x>=1"),
+        (["compare", "random", "--jobs", "0"], "0 is not in the range x>=1"),
+        (["adversary", "random", "eft", "--steps", "-1"], "-1 is not in the range x>=0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(small, words, why):
+    result = ask(*words, *([small] if words[0] == "run" else []))
+    assert (result.exit_code, why in result.output) == (2, True)
+
+
+def test_names_in_tables_are_printed_as_they_are(small):
+    small.write_text(SMALL.replace("BAR", "0.5").replace('"two"', '"[red]"').replace("two / ", "[red] / "))
+    assert "[red] / random" in ask("run", small).output

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
 
 from hetsched.errors import HetschedError
+from hetsched.sims.planning import Problem, heft, improve
 from hetsched.sims.validate import run_fixed, validate
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
@@ -57,8 +59,37 @@ def test_downloads_wait_for_each_other_and_those_without_bytes_do_not():
     assert ends == [1.0, 4.0, 3.0, 2.0]
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "has no reference cases"),
+        (json.dumps({"cases": [{"graph": "x"}]}), "cases of a kind that is not known"),
+        (json.dumps({"cases": [{"placement": [0]}], "graphs": {}}), "a graph of one, that lacks 'graph'"),
+        (json.dumps({"cases": [{"placement": [], "graph": "x"}], "graphs": {}}), "there is no graph 'x'"),
+        (json.dumps({"cases": [{"placement": [0], "graph": "x"}], "graphs": {"x": {"tasks": []}}}), "lacks 'cluster'"),
+        (json.dumps({"cases": [{"lp": 1.0}]}), "lacks 'times_ms'"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(tmp_path, said, why):
     path = tmp_path / "cases.json"
-    path.write_text(json.dumps({"cases": [{"graph": "x"}]}))
-    with pytest.raises(HetschedError, match="cases"):
+    path.write_text(said)
+    with pytest.raises(HetschedError, match=why):
         list(validate(path))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_plans_stay_plans_where_tasks_take_no_time(seed):
+    """Numbers say nothing of the order, and makers of no duration begin as their readers do."""
+    rng = random.Random(seed)
+    numbers = rng.sample(range(8), 8)
+    inputs = [[] for _ in numbers]
+    for i, reader in enumerate(numbers):
+        inputs[reader] = [(maker, rng.choice([0.0, 1.0])) for maker in numbers[:i] if rng.random() < 0.3]
+    costs = [rng.choice([0.0, 0.0, 0.0, 1.0]) for _ in numbers]
+    problem = Problem(costs, inputs, [1.0, 1.0, 1.0], [[1.0] * 3 for _ in range(3)])
+    plan = improve(problem, heft(problem), 200)
+    for reader, read in enumerate(inputs):
+        for maker, size in read:
+            crossing = 0.0 if plan.nodes[maker] == plan.nodes[reader] else size
+            assert plan.starts[reader] >= plan.ends[maker] + crossing - 1e-9

@@ -17,7 +17,7 @@ __all__ = ["adversary"]
 @click.command()
 @click.argument("worse")
 @click.argument("better")
-@click.option("--steps", default=500, show_default=True, help="How many instances to try.")
+@click.option("--steps", default=500, show_default=True, type=click.IntRange(0), help="How many instances to try.")
 @click.option("--seed", default=0, show_default=True, help="What chance goes by.")
 @click.option("--write", type=click.Path(dir_okay=False), help="Write the graph found into this file, as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -32,7 +32,7 @@ _TIE = 0.005
 )  # fmt: skip
 @click.option("--seeds", default=1, show_default=True, type=click.IntRange(1), help="Run each with so many seeds.")
 @click.option("--measure", default="makespan", show_default=True, help="What to compare.")
-@click.option("--jobs", default=1, show_default=True, help="Processes that share the work.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the work.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def compare(
     policies: tuple[str, ...], experiments: tuple[str, ...], seeds: int, measure: str, jobs: int, as_json: bool

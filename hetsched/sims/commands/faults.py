@@ -18,9 +18,9 @@ _PART = 100
 
 
 @click.command()
-@click.option("--seeds", default=2000, show_default=True, help="How many seeds to run.")
+@click.option("--seeds", default=2000, show_default=True, type=click.IntRange(1), help="How many seeds to run.")
 @click.option("--from", "first", default=0, show_default=True, help="The first of them.")
-@click.option("--jobs", default=1, show_default=True, help="Processes that share the work.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the work.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def faults(seeds: int, first: int, jobs: int, as_json: bool) -> None:
     """Run small random cases with losses, silences, errors and full disks.

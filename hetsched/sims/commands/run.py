@@ -27,7 +27,7 @@ __all__ = ["run"]
 @click.option("--policy", "policies", multiple=True, help="Run this policy (may be given again), not the file's.")
 @click.option("--seeds", type=click.IntRange(1), help="Run so many seeds, not the file's number.")
 @click.option("--out", type=click.Path(file_okay=False), help="Write summaries, pictures, traces and a report there.")
-@click.option("--jobs", default=1, show_default=True, help="Processes that share the work.")
+@click.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Processes that share the work.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def run(
     experiments: tuple[str, ...],
@@ -58,7 +58,10 @@ def run(
         if not as_json:
             _show(experiment, measured, outcomes)
         if folder is not None:
-            _write(folder, experiment, measured, outcomes, cells)
+            try:
+                _write(folder, experiment, measured, outcomes, cells)
+            except (HetschedError, OSError) as error:
+                raise click.ClickException(str(error)) from error
     if folder is not None:
         write_report(folder / "report.html", results)
         if not as_json:
@@ -69,7 +72,12 @@ def run(
 
 
 def _changed(experiment: Experiment, policies: Sequence[str], seeds: int | None) -> Experiment:
-    return replace(experiment, policies=policies or experiment.policies, seeds=seeds or experiment.seeds)
+    expectations = experiment.expectations
+    if policies and len(experiment.policies) == 1 and list(policies) != list(experiment.policies):
+        # Its cells are called by their variants alone: what is said of them is said of the policy it has.
+        expectations = ()
+    policies = policies or experiment.policies
+    return replace(experiment, policies=policies, seeds=seeds or experiment.seeds, expectations=expectations)
 
 
 def _measured(cells: Sequence[Cell]) -> dict[str, list[dict[str, float]]]:

@@ -23,8 +23,8 @@ def validate(references: tuple[str, ...], as_json: bool, verbose: bool) -> None:
     for reference in references:
         try:
             found = list(run_cases(reference))
-        except (HetschedError, ImportError, KeyError, ValueError) as error:
-            raise click.ClickException(f"{reference}: {error}") from error
+        except (HetschedError, OSError) as error:
+            raise click.ClickException(str(error)) from error
         verdicts += found
         right = sum(verdict.is_right for verdict in found)
         if not as_json:
