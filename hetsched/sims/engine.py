@@ -69,12 +69,12 @@ class Simulation:
         world.server = self.server = SimulatedServer(world, mind)
         world.network = self.network = Transfers(world, self.topology)
         self._hands = hands
-        self.faults = Inflictor(world, self.server, self.network, self.topology, self.start_worker)
         for machine in scenario.machines:
             world.clock.at(machine.arrives, self._arrive, machine)
             if machine.retires is not None:
                 world.clock.at(machine.retires, self._retire, machine)
-        # After the workers, who then are there before the first graph of the same instant.
+        # After the workers, who then are there before the first fault and the first graph of the same instant.
+        self.faults = Inflictor(world, self.server, self.network, self.topology, self.start_worker)
         world.client = self.client = SimulatedClient(world)
 
     def _arrive(self, machine: Machine, _: Any) -> None:

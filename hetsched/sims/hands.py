@@ -194,7 +194,7 @@ class Hands:
 
     def _memory_changed(self, state: MemoryState) -> None:
         """Tell the scheduler to wait, or that it may go on; or end."""
-        if not self.alive or self.frozen:
+        if self._asleep(self._memory_changed, state):
             return
         world = self.world
         world.trace.note(world.clock.now, state, self.name)

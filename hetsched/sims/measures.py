@@ -69,17 +69,17 @@ def measures(summary: Summary, simulation: Simulation, bound: float) -> dict[str
 
 def _misplaced(simulation: Simulation) -> int:
     """How many runs of tasks were on a slower class than some machine has; 0 where the trace has no detail."""
-    machines = {m.name: m for m in simulation.scenario.machines}
-    classes = {m.class_of(executor) for m in machines.values() for executor in m.slots()}
+    workers = simulation.world.workers
+    classes = {m.class_of(executor) for m in simulation.scenario.machines for executor in m.slots()}
     tasks = simulation.world.tasks
     count = 0
     if len(classes) < 2 or all(isinstance(t.seconds, int | float) for t in tasks):
         return 0
     for run in simulation.trace.task_runs():
         seconds = tasks[run.task].seconds
-        machine = machines.get(run.worker.partition("'")[0])
-        if machine is None or isinstance(seconds, int | float):
+        if isinstance(seconds, int | float):
             continue
+        machine = workers[run.worker].machine
         best = min((v for kind, v in seconds.items() if kind in classes), default=0.0)
         count += tasks[run.task].seconds_on(machine.class_of(run.executor)) > best
     return count

@@ -97,6 +97,11 @@ class Memory:
                 self.used_on_disk += nbytes
                 self.peak_on_disk = max(self.peak_on_disk, self.used_on_disk)
 
+    def look_again(self) -> None:
+        """The disk takes more than it did: what waits for that goes on at the next beat."""
+        if self._limit and (self.used > self._target or self.state != "running"):
+            self._watch()
+
     def _watch(self) -> None:
         if not self._is_watched:
             self._is_watched = True

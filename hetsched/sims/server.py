@@ -71,7 +71,7 @@ class SimulatedServer:
         self.inbox: deque[Event] = deque()
         """What has come and was not handled yet."""
         self._leaving: dict[str, Link] = {}
-        self._is_busy = False
+        self._busy_until: float | None = None
         self._clock = world.clock
         self._post = Post(world.clock, world.scenario.jitter, world.scenario.seed)
         self._alarm = float("inf")
@@ -92,7 +92,7 @@ class SimulatedServer:
         self._post.send_up(link, self._joined, worker)
 
     def _joined(self, worker: Worker, _: Any = None) -> None:
-        self.inbox.append(WorkerJoined(worker.name, worker.capacity()))
+        self._hear(WorkerJoined(worker.name, worker.capacity()))
 
     def told(self, worker: Worker, event: WorkerEvent) -> None:
         """A worker says something."""
@@ -107,7 +107,7 @@ class SimulatedServer:
 
     def asked(self, event: ClientEvent) -> None:
         """A client says something."""
-        self.inbox.append(event)
+        self._hear(event)
 
     def broken(self, name: str, why: str) -> None:
         """A worker has ended: what it had said before still arrives, then the end of its connection."""
@@ -128,7 +128,7 @@ class SimulatedServer:
         world.trace.note(world.clock.now, f"lost: {why}", name)
         for other in self.links.values():
             world.clock.at(world.clock.now + other.delay + other.extra, self._peer_lost, other, name)
-        self.inbox.append(WorkerLost(name, why))
+        self._hear(WorkerLost(name, why))
 
     def _peer_lost(self, link: Link, name: str) -> None:
         if link.open:
@@ -142,7 +142,7 @@ class SimulatedServer:
 
     def _wants_to_leave(self, link: Link) -> None:
         self._leaving[link.worker.name] = link
-        self.inbox.append(WorkerRetiring(link.worker.name))
+        self._hear(WorkerRetiring(link.worker.name))
         self._clock.at(self._clock.now + self._world.scenario.leaving, self._must_go, link)
 
     def _must_go(self, link: Link, _: Any) -> None:
@@ -166,6 +166,8 @@ class SimulatedServer:
 
     def _hear(self, event: Event) -> None:
         self.inbox.append(event)
+        if self._busy_until is not None:
+            self.queued_seconds += self._busy_until - self._clock.now
 
     def _set_alarm(self) -> None:
         due = self.mind.due
@@ -178,25 +180,25 @@ class SimulatedServer:
             self._alarm = float("inf")
             due = self.mind.due
             if due is not None and due <= self._clock.now + INSTANT:
-                self.inbox.append(TimePassed())
+                self._hear(TimePassed())
             else:
                 self._set_alarm()
 
     def settle(self) -> bool:
         """Have the scheduler handle what has come; False while it is busy."""
-        if self._is_busy:
+        if self._busy_until is not None:
             return False
         while self.inbox:
             event = self.inbox.popleft()
             commands = self._handle(event)
             if self._cost is not None:
                 seconds = self._cost.event + self._cost.task * _named(event, commands)
-                self._is_busy = True
                 self.busy_seconds += seconds
                 self.queued_seconds += seconds * len(self.inbox)
-                clock = self._world.clock
-                self._world.trace.busy.append((clock.now, clock.now + seconds, type(event).__name__))
-                clock.at(clock.now + seconds, self._thought, event, commands)
+                clock = self._clock
+                self._busy_until = until = clock.now + seconds
+                self._world.trace.busy.append((clock.now, until, type(event).__name__))
+                clock.at(until, self._thought, event, commands)
                 return True
             self._carry_out(commands)
             if self._leaving:
@@ -204,7 +206,7 @@ class SimulatedServer:
         return True
 
     def _thought(self, event: Event, commands: Sequence[Command]) -> None:
-        self._is_busy = False
+        self._busy_until = None
         self._carry_out(commands)
         if self._leaving:
             self._after(event)

@@ -49,6 +49,22 @@ def test_messages_and_thinking_take_time():
     assert summary.ended == 2.125
 
 
+def test_what_comes_while_the_scheduler_is_busy_waits_and_that_is_counted():
+    tasks = [Task(("x", i), (), seconds, 0) for i, seconds in enumerate((1.0, 1.25))]
+    machines = [Machine("a", 2, ahead=0.0)]
+    summary, simulation = simulate(scenario(tasks, machines, server=ServerCost(event=0.5)))
+    # The graph comes with the offer, and waits for 0.5. Tasks run from 1.0; the outcome that comes at 2.25 waits until
+    # the one of 2.0 has been thought of, at 2.5. The release of the graph comes at 3.0.
+    assert [(r.start, r.stop) for r in simulation.trace.task_runs()] == [(1.0, 2.0), (1.0, 2.25)]
+    assert (summary.ended, summary.scheduler_busy) == (3.0, 2.5)
+    assert summary.scheduler_queueing == 0.75
+
+
+def test_two_machines_may_not_have_the_same_name():
+    with pytest.raises(HetschedError, match="two machines are called 'a'"):
+        simulate(scenario([Task("x", (), 1.0)], [Machine("a"), Machine("b"), Machine("a")]))
+
+
 def test_all_that_happens_at_an_instant_is_known_before_anything_starts():
     # At 1.0 both loads end; the sum, of higher priority, becomes ready by that and starts before the other task.
     tasks = [
@@ -153,3 +169,66 @@ def test_what_the_scheduler_knows_of_a_task(knowledge, seconds, nbytes):
     machines = [Machine("a", window=1), Machine("b", window=1)]
     simulate(scenario(tasks, machines, knowledge=knowledge, policy=Curious(), network=NetworkSpec("instant")))
     assert seen[-1] == (seconds, nbytes) or len(seen) == 1
+
+
+def two_transfers(model, *faults, silence=100.0):
+    """Two results of 1,000 bytes go one after another from x to y, in 10 s each."""
+    here, there = {"resources": {"A": 1}}, {"resources": {"B": 1}}
+    tasks = [
+        Task(("make", 0), [], 1.0, 1000, here), Task(("read", 0), [0], 1.0, 0, there),
+        Task(("make", 1), [0], 1.0, 1000, here), Task(("read", 1), [2], 1.0, 0, there),
+    ]  # fmt: skip
+    machines = [Machine("x", resources={"A": 1.0}), Machine("y", resources={"B": 1.0})]
+    network = NetworkSpec(model, 100.0)
+    return simulate(scenario(tasks, machines, network=network, faults=faults, silence=silence))
+
+
+@pytest.mark.parametrize("model", ["simple", "maxmin"])
+def test_a_transfer_that_hangs_twice_is_sent_anew_once(model):
+    assert two_transfers(model)[0].makespan == 22.0
+    faults = [Fault(2.0, "freeze", "x", 5.0), Fault(3.0, "partition", "x", 5.0)]
+    summary, simulation = two_transfers(model, *faults)
+    assert [(t.began, t.ended) for t in simulation.trace.transfer_runs()] == [(8.0, 18.0), (18.0, 28.0)]
+    assert (summary.makespan, summary.transferred, summary.by_link) == (29.0, 2000, {"x up": 2000, "y down": 2000})
+
+
+def test_bytes_that_do_not_arrive_are_not_counted():
+    summary, _ = two_transfers("maxmin", Fault(2.0, "cut", "x"))
+    assert (summary.transferred, summary.by_link) == (2000, {"x up": 2000, "y down": 2000})
+
+
+def test_silences_that_overlap_are_one_and_those_that_do_not_are_two():
+    def lost(*faults):
+        _, simulation = two_transfers("simple", *faults, silence=6.0)
+        return [(m.at, m.who) for m in simulation.trace.moments if m.what.startswith("lost")]
+
+    assert lost(Fault(2.0, "freeze", "x", 5.0), Fault(6.0, "freeze", "x", 5.0)) == [(8.0, "x")]
+    assert lost(Fault(2.0, "freeze", "x", 4.0), Fault(4.0, "freeze", "x", 1.0)) == []
+    assert lost(Fault(2.0, "freeze", "x", 5.0), Fault(7.5, "freeze", "x", 5.0)) == []
+
+
+def test_a_machine_may_have_an_apostrophe_in_its_name():
+    tasks = [Task(("x", i), [i - 1] * bool(i), 1.0) for i in range(5)]
+    faults = [Fault(0.5, "crash", "bob's"), Fault(2.0, "crash", "bob's")]
+    _, simulation = simulate(scenario(tasks, [Machine("bob's")], faults=faults, restart=0.5))
+    assert [m.who for m in simulation.trace.moments if m.what == "joined"] == ["bob's", "bob's'1", "bob's'2"]
+
+
+def test_a_frozen_worker_pauses_when_it_thaws():
+    tasks = [Task(("x", i), (), 0.3, 300 * MB) for i in range(3)]
+    tasks.append(Task("end", [0, 1, 2], 1.0, 0))
+    tasks += [Task(("y", i), (), 0.4, 0) for i in range(6)]
+    machines = [Machine("m", 1, memory=1000 * MB, disk=1, window=1), Machine("n", 1, arrives=5.0)]
+    _, simulation = simulate(scenario(tasks, machines, faults=[Fault(0.95, "freeze", "m", 2.0)]))
+    assert [m.at for m in simulation.trace.moments if m.what == "paused"] == [2.95]
+
+
+def test_a_disk_that_is_no_longer_full_lets_a_paused_worker_go_on():
+    tasks = [Task(("x", i), [0] * bool(i), 0.3, 300 * MB) for i in range(3)]
+    tasks.append(Task("end", [0, 1, 2], 1.0, 0))
+    tasks += [Task(("y", i), [2], 0.4, 0) for i in range(6)]
+    faults = [Fault(0.0, "fill", "m", 3.5)]
+    _, simulation = simulate(scenario(tasks, [Machine("m", 1, memory=1000 * MB, window=1)], faults=faults))
+    assert [(m.at, m.what) for m in simulation.trace.moments if m.what in ("paused", "running")] == [
+        (3.0, "paused"), (4.0, "running"),
+    ]  # fmt: skip

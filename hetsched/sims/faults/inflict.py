@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hetsched.sims.clock import INSTANT
 from hetsched.sims.model import Machine
 from hetsched.sims.network.topology import Topology
 from hetsched.sims.network.transfers import Transfers
@@ -14,6 +15,7 @@ from hetsched.sims.world import Worker, World
 from .plan import Fault
 
 __all__ = ["Inflictor"]
+
 
 class Inflictor:
     """Does to workers what the plan of a scenario says. A fault that has no worker to happen to does not."""
@@ -32,6 +34,9 @@ class Inflictor:
         self._topology = topology
         self._start = start
         self._lives: dict[str, int] = {}
+        self._until: dict[tuple[str, str], float] = {}
+        """When a worker's silence of a kind ends, that of all faults that overlap."""
+        self._silent_since: dict[str, float] = {}
         world.out_of_memory = self._out_of_memory
         for fault in world.scenario.faults:
             world.clock.at(fault.at, self._inflict, fault)
@@ -49,12 +54,12 @@ class Inflictor:
                 self._server.lose(worker.name, "its connection broke")
                 self._crash(worker)
             case "freeze":
+                self._silent(worker, fault)
                 worker.freeze()
-                self._silent(worker)
                 self._end_after(fault, self._thaw, worker)
             case "partition":
+                self._silent(worker, fault)
                 worker.unreachable = True
-                self._silent(worker)
                 self._end_after(fault, self._rejoin, worker)
             case "cut":
                 self._network.cut(worker.name, None)
@@ -85,7 +90,7 @@ class Inflictor:
         self._world.clock.at(self._world.clock.now + self._world.scenario.restart, self._start_anew, worker)
 
     def _start_anew(self, worker: Worker, _: Any) -> None:
-        first = worker.name.partition("'")[0]
+        first = worker.machine.name
         life = self._lives[first] = self._lives.get(first, 0) + 1
         self._start(worker.machine, f"{first}'{life}")
 
@@ -95,23 +100,33 @@ class Inflictor:
 
     # Silence
 
-    def _silent(self, worker: Worker) -> None:
+    def _silent(self, worker: Worker, fault: Fault) -> None:
         self._network.hang(worker.name)
-        clock = self._world.clock
-        clock.at(clock.now + self._world.scenario.silence, self._missed, worker, clock.now)
+        now = self._world.clock.now
+        kind = worker.name, fault.kind
+        self._until[kind] = max(self._until.get(kind, 0.0), now + fault.seconds)
+        if not (worker.frozen or worker.unreachable):
+            self._silent_since[worker.name] = now
+            self._world.clock.at(now + self._world.scenario.silence, self._missed, worker, now)
 
     def _missed(self, worker: Worker, since: float) -> None:
         """The scheduler has heard nothing of it for too long; it will find its connection closed."""
-        if worker.frozen or worker.unreachable:
+        if (worker.frozen or worker.unreachable) and self._silent_since[worker.name] == since:
             self._server.lose(worker.name, f"nothing was heard of it for {self._world.scenario.silence:g} s")
 
     def _thaw(self, worker: Worker, _: Any) -> None:
-        worker.frozen = False
-        self._heard_again(worker)
+        if self._is_over(worker, "freeze"):
+            worker.frozen = False
+            self._heard_again(worker)
 
     def _rejoin(self, worker: Worker, _: Any) -> None:
-        worker.unreachable = False
-        self._heard_again(worker)
+        if self._is_over(worker, "partition"):
+            worker.unreachable = False
+            self._heard_again(worker)
+
+    def _is_over(self, worker: Worker, kind: str) -> bool:
+        """Tell whether no other fault of the kind, begun later, lasts longer."""
+        return self._until[worker.name, kind] <= self._world.clock.now + INSTANT
 
     def _heard_again(self, worker: Worker) -> None:
         if not worker.alive:
@@ -143,3 +158,4 @@ class Inflictor:
 
     def _emptied(self, worker: Worker, _: Any) -> None:
         worker.memory.full = False
+        worker.memory.look_again()

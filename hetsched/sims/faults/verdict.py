@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hetsched.errors import HetschedError, WorkerLostError
+from hetsched.errors import WorkerLostError
 from hetsched.sims.client import Job
 from hetsched.sims.engine import Simulation
 from hetsched.sims.hands import Hands
@@ -44,7 +44,7 @@ def what_is_wrong(case: Case, mind: Mind | None = None) -> str | None:
     """Run a case; returns the error in one line, None where all is well."""
     try:
         run_case(case, mind)
-    except (AssertionError, HetschedError, LookupError, ValueError, TypeError, AttributeError) as error:
+    except Exception as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

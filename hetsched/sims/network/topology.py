@@ -32,7 +32,7 @@ class Topology:
         self.names: list[str] = []
         self.capacity: list[float] = []
         self.carried: list[int] = []
-        """Bytes that have crossed each link."""
+        """Bytes that have crossed each link and arrived."""
         self._number: dict[str, int] = {}
         self._pool: dict[str, str] = {}
         self._ways: dict[tuple[str, str], Way] = {}

@@ -131,12 +131,6 @@ class Transfers:
 
     def _send(self, transfer: Transfer, version: int) -> None:
         if transfer.version == version and not transfer.over:
-            for link in transfer.way.links:
-                self.topology.carried[link] += transfer.nbytes
-            a, b = transfer.way.pools
-            if a != b:
-                self._crossed[a, b] = self._crossed.get((a, b), 0) + transfer.nbytes
-                self._spent += transfer.nbytes * transfer.way.price
             self._model.start(transfer)
 
     def _refuse(self, transfer: Transfer) -> None:
@@ -164,7 +158,18 @@ class Transfers:
             trace, now = world.trace, world.clock.now
             source = trace.number_of(transfer.source)
             trace.moved(source, target.number, transfer.came, transfer.nbytes, transfer.asked, transfer.began, now)
+            self._note_bytes(transfer)
         target.receive(transfer)
+
+    def _note_bytes(self, transfer: Transfer) -> None:
+        """Count what has arrived, once, however often it had to be sent."""
+        way, nbytes = transfer.way, transfer.nbytes
+        for link in way.links:
+            self.topology.carried[link] += nbytes
+        a, b = way.pools
+        if a != b:
+            self._crossed[a, b] = self._crossed.get((a, b), 0) + nbytes
+            self._spent += nbytes * way.price
 
     def between_pools(self) -> tuple[dict[str, int], float]:
         """The bytes that have gone from one pool to another, and the money for all."""
@@ -203,6 +208,7 @@ class Transfers:
         for transfer in self._between(name, None):
             if not transfer.over and transfer.began >= 0.0:
                 self._model.stop(transfer)
+                transfer.began = -1.0  # so that it hangs but once, however often the peer falls silent
                 self._hanging.setdefault(name, []).append(transfer)
 
     def go_on(self, name: str) -> None:
