@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 from hetsched.core.commands import KeysFailed, KeysReady
 from hetsched.core.events import GraphCancelled, GraphReleased, GraphSubmitted, ResultsMissing
 from hetsched.core.types import TaskId, WorkerId
+from hetsched.errors import HetschedError
 
 from .knowledge import kinds_of, specs_of
 from .model import Submission, Workload
@@ -52,6 +54,7 @@ class SimulatedClient:
     def _submit(self, submission: Submission, _: Any) -> None:
         world = self._world
         workload = submission.workload if submission.ordered else submission.workload.in_order()
+        _check(workload)
         job = Job(len(self.jobs), submission, workload, len(world.tasks))
         self.jobs.append(job)
         world.tasks.extend(workload.tasks)
@@ -117,3 +120,15 @@ class SimulatedClient:
             job.ended = world.clock.now
             world.trace.note(job.ended, "ended", job.workload.name)
             world.server.asked(GraphReleased(CLIENT, job.number))
+
+
+def _check(workload: Workload) -> None:
+    """Raise HetschedError for a task whose time or size is no number of at least 0: time would go backwards."""
+    for task in workload.tasks:
+        seconds = task.seconds
+        times = (seconds,) if isinstance(seconds, int | float) else seconds.values()
+        for number in (*times, task.nbytes):
+            if not 0 <= number < inf:
+                raise HetschedError(
+                    f"{task!r} of {workload.name!r} takes or makes {number!r}; seconds and bytes are at least 0"
+                )

@@ -197,6 +197,22 @@ def test_bytes_that_do_not_arrive_are_not_counted():
     assert (summary.transferred, summary.by_link) == (2000, {"x up": 2000, "y down": 2000})
 
 
+@pytest.mark.parametrize("model", ["instant", "simple", "maxmin"])
+def test_nothing_comes_to_a_worker_that_nobody_reaches(model):
+    """The first result is on its way to y, or asked for, when y cannot be reached from 1.5 on."""
+    summary, simulation = two_transfers(model, Fault(0.5, "partition", "y", 4.0))
+    moved = [t.ended for t in simulation.trace.transfer_runs()]
+    seconds = 0.0 if model == "instant" else 10.0
+    assert moved == [4.5 + seconds, max(4.5, 4.5 + 2 * seconds)]
+    assert summary.transferred == 2000
+
+
+@pytest.mark.parametrize("task", [Task("x", (), -1.0), Task("x", (), {"cpu": float("nan")}), Task("x", (), 1.0, -5)])
+def test_times_and_sizes_below_nothing_are_refused(task):
+    with pytest.raises(HetschedError, match="'x'.* of 'w' takes or makes .*seconds and bytes are at least 0"):
+        simulate(scenario([task], [Machine("a")]))
+
+
 def test_silences_that_overlap_are_one_and_those_that_do_not_are_two():
     def lost(*faults):
         _, simulation = two_transfers("simple", *faults, silence=6.0)

@@ -55,11 +55,9 @@ class Inflictor:
                 self._crash(worker)
             case "freeze":
                 self._silent(worker, fault)
-                worker.freeze()
                 self._end_after(fault, self._thaw, worker)
             case "partition":
                 self._silent(worker, fault)
-                worker.unreachable = True
                 self._end_after(fault, self._rejoin, worker)
             case "cut":
                 self._network.cut(worker.name, None)
@@ -101,13 +99,17 @@ class Inflictor:
     # Silence
 
     def _silent(self, worker: Worker, fault: Fault) -> None:
-        self._network.hang(worker.name)
         now = self._world.clock.now
         kind = worker.name, fault.kind
         self._until[kind] = max(self._until.get(kind, 0.0), now + fault.seconds)
         if not (worker.frozen or worker.unreachable):
             self._silent_since[worker.name] = now
             self._world.clock.at(now + self._world.scenario.silence, self._missed, worker, now)
+        if fault.kind == "freeze":
+            worker.freeze()
+        else:
+            worker.unreachable = True
+        self._network.hang(worker.name)
 
     def _missed(self, worker: Worker, since: float) -> None:
         """The scheduler has heard nothing of it for too long; it will find its connection closed."""

@@ -50,7 +50,7 @@ class Transfers:
         """Bytes from pool to pool."""
         self._spent = 0.0
         self._hanging: dict[str, list[Transfer]] = {}
-        """What cannot go on since the peer is silent."""
+        """What cannot go on since the peer is silent, or nobody reaches who asked."""
 
     def ask(self, target: Worker, source: str, tasks: Sequence[TaskId]) -> None:
         """A worker asks a peer for results."""
@@ -109,6 +109,9 @@ class Transfers:
             return
         world = self._world
         source = world.workers.get(transfer.source)
+        if world.workers[transfer.target].unreachable:
+            self._hanging.setdefault(transfer.target, []).append(transfer)
+            return
         if source is None or not source.alive:
             self._refuse(transfer)
             return
@@ -204,8 +207,11 @@ class Transfers:
         self.cut(name, None)
 
     def hang(self, name: str) -> None:
-        """A worker is silent: nothing more comes from it for now."""
-        for transfer in self._between(name, None):
+        """A worker is silent: nothing more comes from it for now, and where it cannot be reached nothing to it."""
+        hanging = self._between(name, None)
+        if self._world.workers[name].unreachable:
+            hanging += self._between(None, name)
+        for transfer in hanging:
             if not transfer.over and transfer.began >= 0.0:
                 self._model.stop(transfer)
                 transfer.began = -1.0  # so that it hangs but once, however often the peer falls silent
