@@ -172,6 +172,14 @@ def test_compare_counts_wins(small):
     assert found["policies"]["earliest_finish"]["ties"] == 2
     assert found["policies"]["random"]["mean"] >= 1.0
     assert "geometric mean" in ask("compare", "random", "--on", small).output
+    assert "there is no measure 'length'; there are makespan" in ask("compare", "random", "--measure", "length").output
+
+
+def test_results_of_two_experiments_of_one_name_are_not_mixed_up(small, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "small.toml").write_text(small.read_text())
+    result = ask("run", small, tmp_path / "other" / "small.toml")
+    assert (result.exit_code, "another experiment is called 'small', too" in result.output) == (1, True)
 
 
 def test_list_names_what_there_is(tmp_path, small):

@@ -84,6 +84,8 @@ def test_a_workload_is_written_and_read(tmp_path):
     [
         ([], "is no workload"),
         ({"format": "hetsched workload", "version": 1, "tasks": [{"key": "x", "dependencies": [0]}]}, "not before it"),
+        ({"format": "hetsched workload", "version": 1, "tasks": [{"seconds": 1}]}, "the task at 0 has no key"),
+        ({"format": "hetsched workload", "version": 1, "tasks": [], "wanted": [0]}, "position 0 is wanted, and there"),
     ],
 )
 def test_a_file_that_is_no_workload_is_refused(tmp_path, said, why):
@@ -122,6 +124,12 @@ def test_wfformat(tmp_path):
     ]  # fmt: skip
     apart = [(list(t.dependencies), t.nbytes) for t in read_wfformat(path, files=True).tasks]
     assert apart == [([], 110), ([0], 10), ([0], 100), ([1], 1000), ([2, 3], 0)]
+    # Some writers name parents only.
+    alone = json.loads(json.dumps(WORKFLOW))
+    for task in alone["workflow"]["specification"]["tasks"]:
+        del task["children"]
+    path.write_text(json.dumps(alone))
+    assert [(t.key, list(t.dependencies), t.seconds, t.nbytes) for t in read_wfformat(path).tasks] == rows
     with pytest.raises(HetschedError, match=r"not of WfFormat 1\.5"):
         path.write_text("{}")
         read_wfformat(path)

@@ -11,6 +11,7 @@ import click
 
 from hetsched.errors import HetschedError
 from hetsched.sims.experiment import read_experiment
+from hetsched.sims.measures import MEASURES
 from hetsched.sims.running import Order, run_all
 from hetsched.sims.scenario import Scenario
 from hetsched.sims.statistics import bootstrap, geometric_mean
@@ -42,6 +43,8 @@ def compare(
     Printed are the makespans as ratios to those of the first policy, their geometric mean with the interval in which it
     lies with 95% confidence (by resampling the scenarios), and how often a policy won, tied within 0.5%, and lost.
     """
+    if measure not in MEASURES:
+        raise click.ClickException(f"there is no measure {measure!r}; there are {', '.join(MEASURES)}")
     if len(policies) == 1:
         policies = ("earliest_finish", *policies)
     try:
@@ -56,8 +59,6 @@ def compare(
             cells = run_all(orders, jobs, told)
     except (HetschedError, OSError) as error:
         raise click.ClickException(str(error)) from error
-    if measure not in cells[0].measures:
-        raise click.ClickException(f"there is no measure {measure!r}; there are {', '.join(cells[0].measures)}")
     found: dict[str, dict[str, list[float]]] = {}
     for cell in cells:
         found.setdefault(cell.experiment, {}).setdefault(cell.cell, []).append(cell.measures[measure])

@@ -47,6 +47,8 @@ def run(
     for path in experiments:
         try:
             experiment = _changed(read_experiment(path), policies, seeds)
+            if any(experiment.name == other.name for other, _, _, _ in results):
+                raise HetschedError(f"{path}: another experiment is called {experiment.name!r}, too; give it a name")
             orders = orders_of(experiment, folder)
             with progress(experiment.name, len(orders)) as told:
                 cells = run_all(orders, jobs, told)

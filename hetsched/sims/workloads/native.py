@@ -21,16 +21,18 @@ _FORMAT = "hetsched workload"
 
 
 def read_native(path: str | Path) -> Workload:
-    """Read a file. Raises HetschedError for one of another kind, or where a task reads one that is not before it."""
+    """Read a file. Raises HetschedError for one of another kind, or where tasks or positions are not right."""
     path = Path(path)
     said = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(said, dict) or said.get("format") != _FORMAT or said.get("version") != 1:
         raise HetschedError(f"{path} is no workload: it lacks {{'format': {_FORMAT!r}, 'version': 1}}")
     tasks = []
     for position, row in enumerate(said["tasks"]):
+        if not isinstance(row, dict) or "key" not in row:
+            raise HetschedError(f"{path}: the task at {position} has no key")
         for d in row.get("dependencies", ()):
-            if not 0 <= d < position:
-                raise HetschedError(f"{path}: task {row['key']!r} at {position} reads {d}, which is not before it")
+            if not isinstance(d, int) or not 0 <= d < position:
+                raise HetschedError(f"{path}: task {row['key']!r} at {position} reads {d!r}, which is not before it")
         hints = row.get("hints")
         tasks.append(
             Task(
@@ -38,7 +40,11 @@ def read_native(path: str | Path) -> Workload:
                 row.get("annotations"), (float(hints[0]), round(hints[1])) if hints else None,
             )
         )  # fmt: skip
-    return Workload(said.get("name", path.stem), tasks, said.get("wanted"))
+    wanted = said.get("wanted")
+    for w in wanted or ():
+        if not isinstance(w, int) or not 0 <= w < len(tasks):
+            raise HetschedError(f"{path}: position {w!r} is wanted, and there are {len(tasks)} tasks")
+    return Workload(said.get("name", path.stem), tasks, wanted)
 
 
 def write_native(workload: Workload, path: str | Path) -> None:

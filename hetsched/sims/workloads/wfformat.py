@@ -58,10 +58,15 @@ def read_wfformat(path: str | Path, seconds: float = 1.0, files: bool = False) -
 
 def _inputs_first(path: Path, tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """The tasks' names, each after its parents."""
-    left = {name: len(set(task.get("parents", ()))) for name, task in tasks.items()}
+    parents = {name: dict.fromkeys(task.get("parents", ())) for name, task in tasks.items()}
+    children: dict[str, list[str]] = {}
+    for name, above in parents.items():
+        for parent in above:
+            children.setdefault(parent, []).append(name)
+    left = {name: len(above) for name, above in parents.items()}
     ready = [name for name, count in left.items() if not count]
     for name in ready:  # it grows
-        for child in dict.fromkeys(tasks[name].get("children", ())):
+        for child in children.get(name, ()):
             left[child] -= 1
             if not left[child]:
                 ready.append(child)
