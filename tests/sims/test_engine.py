@@ -209,7 +209,7 @@ def test_nothing_comes_to_a_worker_that_nobody_reaches(model):
 
 @pytest.mark.parametrize("task", [Task("x", (), -1.0), Task("x", (), {"cpu": float("nan")}), Task("x", (), 1.0, -5)])
 def test_times_and_sizes_below_nothing_are_refused(task):
-    with pytest.raises(HetschedError, match="'x'.* of 'w' takes or makes .*seconds and bytes are at least 0"):
+    with pytest.raises(HetschedError, match=r"'x'.* of 'w' takes or makes .*seconds and bytes are at least 0"):
         simulate(scenario([task], [Machine("a")]))
 
 

@@ -14,7 +14,7 @@ import click
 from hetsched.errors import HetschedError
 from hetsched.sims.expectation import Outcome, judge
 from hetsched.sims.experiment import Experiment, read_experiment
-from hetsched.sims.report import Measured, table_of, write_report
+from hetsched.sims.report import Measured, Result, table_of, write_report
 from hetsched.sims.running import Cell, orders_of, run_all
 
 from .showing import progress, show_table
@@ -43,7 +43,7 @@ def run(
     policies which are not run are passed over.
     """
     folder = None if out is None else Path(out)
-    results = []
+    results: list[Result] = []
     for path in experiments:
         try:
             experiment = _changed(read_experiment(path), policies, seeds)
