@@ -80,6 +80,10 @@ def _check_nothing_is_left(simulation: Simulation) -> None:
     for ws in state.workers.values():
         left = (ws.nbytes, ws.held, ws.occupancy, any(ws.assigned.values()))
         assert left == (0, 0, 0.0, False), f"{ws!r} is said to hold and do {left}"
+    assert simulation.network.is_idle(), "something is said to be on its way"
+    topology, moved = simulation.topology, simulation.trace.transferred
+    up = sum(n for n, link in zip(topology.carried, topology.names, strict=True) if link.endswith(" up"))
+    assert up == moved, f"{moved} bytes were moved, and {up} left workers"  # every worker has a link here
     for name, worker in simulation.world.workers.items():
         if name in simulation.server.links and worker.alive and not worker.frozen and not worker.unreachable:
             assert isinstance(worker, Hands)

@@ -66,6 +66,10 @@ class MaxMin:
         """Links have got faster or slower."""
         self._fair.links_changed()
 
+    def is_idle(self) -> bool:
+        """Whether no link is taken."""
+        return not self._members
+
     def _leave(self, transfer: Transfer) -> None:
         share = self._whose.pop(transfer.number, None)
         if share is None:

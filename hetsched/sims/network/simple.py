@@ -33,6 +33,10 @@ class Instant:
     def links_changed(self) -> None:
         """Nothing to mend."""
 
+    def is_idle(self) -> bool:
+        """Whether no link is taken."""
+        return True
+
     def _end(self, transfer: Transfer, version: int) -> None:
         if transfer.version == version:
             self._done(transfer)

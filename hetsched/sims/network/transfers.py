@@ -178,6 +178,10 @@ class Transfers:
         """The bytes that have gone from one pool to another, and the money for all."""
         return {f"{a} to {b}": nbytes for (a, b), nbytes in sorted(self._crossed.items())}, self._spent
 
+    def is_idle(self) -> bool:
+        """Whether nothing is asked for, nothing under way, and no link taken."""
+        return not any(self._asked.values()) and not any(self._active.values()) and self._model.is_idle()
+
     # When workers are gone
 
     def _between(self, source: str | None, target: str | None) -> list[Transfer]:
