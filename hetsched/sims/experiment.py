@@ -55,7 +55,7 @@ class Experiment:
 def read_experiment(path: str | Path) -> Experiment:
     """Read a file. Paths in it are from its own folder.
 
-    Raises HetschedError for one that says what is unknown or not right, OSError where it cannot be read.
+    Raises HetschedError for one that says what is unknown or not right, OSError where it cannot be read itself.
     """
     path = Path(path)
     try:
@@ -66,7 +66,7 @@ def read_experiment(path: str | Path) -> Experiment:
         return _experiment(path, said)
     except KeyError as error:
         raise HetschedError(f"{path}: {error} is missing") from error
-    except (HetschedError, TypeError, ValueError) as error:
+    except (HetschedError, OSError, TypeError, ValueError) as error:
         raise HetschedError(f"{path}: {error}") from error
 
 

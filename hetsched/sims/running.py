@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from hetsched.errors import HetschedError
+
 from .engine import Simulation
 from .experiment import Experiment
 from .measures import lower_bound, measures
@@ -67,13 +69,16 @@ def _each(orders: Sequence[Order], jobs: int) -> Iterator[Cell]:
 
 
 def run_one(order: Order) -> Cell:
-    """Run one, and draw it where that is wanted."""
+    """Run one, and draw it where that is wanted. Raises HetschedError, with its name, where it comes to a standstill."""
     scenario = order.scenario
     small = sum(len(s.workload.tasks) for s in scenario.submissions) <= 20_000
-    simulation = Simulation(scenario, detail=small)
-    if order.out is not None:
-        watch_memory(simulation)
-    simulation.run()
+    try:
+        simulation = Simulation(scenario, detail=small)
+        if order.out is not None:
+            watch_memory(simulation)
+        simulation.run()
+    except HetschedError as error:
+        raise HetschedError(f"{order.experiment}, {order.cell}: {error}") from error
     summary = summarise(simulation)
     pictures: tuple[str, ...] = ()
     if order.out is not None and small:

@@ -80,6 +80,7 @@ def test_a_file_gives_a_cell_for_each_variant_and_policy(small):
         ("workload = { source = 'tree', n = 'many' }", "n in .workload. with source = 'tree' is 'many'; write a whole"),
         ("workload = { source = 'tree', of = 1 }", "reads 1 at a time never ends; write of = 2 or more"),
         ("workload = { source = 'cholesky', n = 2, times = { potrf = { cpu = 'x' } } }", "cpu of potrf of times in"),
+        ("workload = { source = 'file', path = 'nope.json' }", "small.toml: .*No such file.*nope.json"),
         ("workload = 3", r"\[workload\] is 3; it has to be a table"),
         ("machines = { cpu = 4 }", r"\[\[machines\]\] has no 'cpu'; it has ahead, arrives"),
         ("machines = { cpus = 4.5 }", r"cpus in \[\[machines\]\] is 4.5; write a whole number"),
@@ -173,6 +174,12 @@ def test_compare_counts_wins(small):
     assert found["policies"]["random"]["mean"] >= 1.0
     assert "geometric mean" in ask("compare", "random", "--on", small).output
     assert "there is no measure 'length'; there are makespan" in ask("compare", "random", "--measure", "length").output
+
+
+def test_a_run_that_comes_to_a_standstill_is_named(small):
+    small.write_text("workload = { source = 'two_sites', pinned = 'all' }\nmachines = { pool = 'a' }")
+    result = ask("run", small)
+    assert (result.exit_code, "small, earliest_finish: the simulation has come to a" in result.output) == (1, True)
 
 
 def test_results_of_two_experiments_of_one_name_are_not_mixed_up(small, tmp_path):
