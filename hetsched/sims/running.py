@@ -69,7 +69,7 @@ def _each(orders: Sequence[Order], jobs: int) -> Iterator[Cell]:
 
 
 def run_one(order: Order) -> Cell:
-    """Run one, and draw it where that is wanted. Raises HetschedError, with its name, where it comes to a standstill."""
+    """Run one, and draw it where that is wanted. Raises HetschedError that names it where it comes to a standstill."""
     scenario = order.scenario
     small = sum(len(s.workload.tasks) for s in scenario.submissions) <= 20_000
     try:
