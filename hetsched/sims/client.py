@@ -74,6 +74,7 @@ class SimulatedClient:
             job.ended = self._world.clock.now
             self._world.trace.note(job.ended, "cancelled", job.workload.name)
             self._world.server.asked(GraphCancelled(CLIENT, job.number))
+            self._note_whether_over()
 
     def hear(self, command: KeysReady | KeysFailed) -> None:
         """The scheduler tells of results."""
@@ -120,6 +121,11 @@ class SimulatedClient:
             job.ended = world.clock.now
             world.trace.note(job.ended, "ended", job.workload.name)
             world.server.asked(GraphReleased(CLIENT, job.number))
+            self._note_whether_over()
+
+    def _note_whether_over(self) -> None:
+        if len(self.jobs) == len(self._world.scenario.submissions):
+            self._world.trace.is_over = all(job.ended is not None for job in self.jobs)
 
 
 def _check(workload: Workload) -> None:

@@ -269,7 +269,8 @@ class Hands:
         left: list[TaskId] = []
         missing: list[TaskId] = []
         keep: set[TaskId] = set()
-        self.busy[batch.executor] += batch.runs[-1][2] - batch.runs[0][1]
+        if not trace.is_over:
+            self.busy[batch.executor] += batch.runs[-1][2] - batch.runs[0][1]
         for item, start, stop, value, error in batch.runs:
             task, attempt, _, inputs, drops = item
             if error is LEFT:

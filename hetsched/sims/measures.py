@@ -12,7 +12,7 @@ from .summary import Summary
 __all__ = ["MEASURES", "lower_bound", "measures"]
 
 MEASURES: Mapping[str, str] = {
-    "makespan": "seconds from the first submission to the end of the last task",
+    "makespan": "seconds from the first submission to the end of the last task, but for what still runs in vain then",
     "ended": "seconds until the client knew of all results",
     "ratio": "the makespan to what no schedule can beat: critical path or area, for each workload alone",
     "cpu": "part of the time that slots for cores were busy",

@@ -22,7 +22,7 @@ class Summary:
     runs: int
     """how many runs of tasks there were, those that had to be repeated included."""
     makespan: float
-    """From the first submission to the end of the last task."""
+    """From the first submission to the end of the last task, but for what still runs in vain when all is known."""
     ended: float
     """When the client knew of all results."""
     utilisation: dict[str, float]

@@ -67,7 +67,9 @@ class Trace:
         self.transfers = 0
         self.transferred = 0
         self.last_stop = 0.0
-        """When the last task ended."""
+        """When the last task ended, of those that ended before all was over."""
+        self.is_over = False
+        """Whether all that was wanted is there: what still runs has been run elsewhere, to no avail."""
 
     def number_of(self, worker: str) -> int:
         """The number of a worker, given in the order of their coming."""
@@ -90,7 +92,7 @@ class Trace:
     ) -> None:
         """Note a run; ``place`` is ``worker number << 8 | executor number``."""
         self.ran += 1
-        if stop > self.last_stop:
+        if stop > self.last_stop and not self.is_over:
             self.last_stop = stop
         if self.detail:
             self._ids.append(task)

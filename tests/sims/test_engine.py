@@ -153,7 +153,7 @@ def test_pools_have_links_that_cost():
 
 @pytest.mark.parametrize(
     ("knowledge", "seconds", "nbytes"),
-    [("exact", 3.0, 30), ("user", 9.0, 90), ("mean", 2.0, 20), ("blind", 0.01, 0), ("learned", 1.0, 10)],
+    [("exact", 3.0, 30), ("user", 9.0, 90), ("mean", 2.0, 20), ("blind", 0.1, 0), ("learned", 1.0, 10)],
 )
 def test_what_the_scheduler_knows_of_a_task(knowledge, seconds, nbytes):
     tasks = [Task(("x", 0), (), 1.0, 10), Task(("x", 1), [0], 3.0, 30, None, (9.0, 90))]
@@ -240,11 +240,24 @@ def test_a_frozen_worker_pauses_when_it_thaws():
 
 
 def test_a_disk_that_is_no_longer_full_lets_a_paused_worker_go_on():
-    tasks = [Task(("x", i), [0] * bool(i), 0.3, 300 * MB) for i in range(3)]
-    tasks.append(Task("end", [0, 1, 2], 1.0, 0))
-    tasks += [Task(("y", i), [2], 0.4, 0) for i in range(6)]
-    faults = [Fault(0.0, "fill", "m", 3.5)]
-    _, simulation = simulate(scenario(tasks, [Machine("m", 1, memory=1000 * MB, window=1)], faults=faults))
+    tasks = [Task(("x", i), (), 0.3, 300 * MB) for i in range(3)]
+    tasks.append(Task("end", [0, 1, 2], 1.0, 0, {"resources": {"late": 1}}))
+    machines = [Machine("m", 1, memory=1000 * MB), Machine("n", resources={"late": 1.0}, arrives=6.0)]
+    _, simulation = simulate(scenario(tasks, machines, faults=[Fault(0.0, "fill", "m", 3.5)]))
     assert [(m.at, m.what) for m in simulation.trace.moments if m.what in ("paused", "running")] == [
-        (3.0, "paused"), (4.0, "running"),
+        (1.0, "paused"), (4.0, "running"),
     ]  # fmt: skip
+
+
+def test_what_runs_on_in_vain_is_no_part_of_the_makespan():
+    # The core begins a task that the device, idle after a second, takes over and ends first.
+    tasks = [Task(("x", i), (), {"cpu": 10.0, "gpu": 1.0}) for i in range(2)]
+    machines = [Machine("core"), Machine("device", resources={"GPU": 1.0}, classes={"cpu": "gpu"})]
+    summary, simulation = simulate(
+        scenario(tasks, machines, policy="heteroprio", knowledge="exact", network=NetworkSpec("instant"))
+    )
+    assert sorted((r.worker, r.stop) for r in simulation.trace.task_runs()) == [
+        ("core", 10.0), ("device", 1.0), ("device", 2.0),
+    ]  # fmt: skip
+    assert (summary.makespan, summary.ended, summary.runs) == (2.0, 2.0, 3)
+    assert summary.utilisation == {"cpu": 0.5}
