@@ -200,7 +200,8 @@ def test_a_client_without_a_gpu_gets_host_arrays(version):
             from scenarios.tasks import on_device
 
             array = np.arange(6.0).reshape(2, 3)
-            got = client.submit(on_device, array, executor="gpu").result()
+            with pytest.warns(hetsched.errors.DeviceWarning, match=r"fakegpu\.Array on a device"):
+                got = client.submit(on_device, array, executor="gpu").result()
             assert type(got) is np.ndarray
             np.testing.assert_array_equal(got, array)
             assert client.scheduler_info()["workers"]["gpu"]["resources"] == {"GPU": 1.0}
