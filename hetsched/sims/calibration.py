@@ -10,11 +10,19 @@ from typing import Any
 from hetsched.core.types import prefix_of
 
 from .model import ServerCost
-from .network.spec import NetworkSpec
+from .network.spec import NetworkSpec, Wire
 from .scenario import Scenario
-from .workloads.recorded import Recording
+from .workloads.recorded import Moved, Recording
 
-__all__ = ["calibrate", "scenario_of"]
+__all__ = ["BANDWIDTH", "calibrate", "scenario_of"]
+
+BANDWIDTH = 500e6
+"""Bytes per second between two workers of which nothing was measured."""
+
+_EARLIER = 1.0
+"""Seconds before the first submission at which a simulation begins, so that workers that were there are there."""
+
+_LARGE = 1 << 16  # bytes of a transfer that tells of a bandwidth
 
 _SANE = 1.0
 """Delays beyond so many seconds are no delays but clocks that differ."""
@@ -25,7 +33,9 @@ def calibrate(recording: Recording) -> dict[str, Any]:
 
     ``overhead`` is the median time between two tasks in one slot. ``delay`` is what a message takes one way: half of
     the median time from the end of a message's last task until the scheduler had it, where workers and scheduler go by
-    one clock (on one machine they do; elsewhere it is left out). ``kinds`` are count, mean seconds and mean bytes of
+    one clock (on one machine they do; elsewhere it is left out). ``links`` are bytes per second from pool to pool: all
+    that large results had, over the time in which any was on its way. ``bandwidth`` is that between workers of one
+    pool, which nine of ten transfers did not exceed. ``kinds`` are count, mean seconds and mean bytes of
     each kind of task.
     """
     found: dict[str, Any] = {
@@ -36,6 +46,10 @@ def calibrate(recording: Recording) -> dict[str, Any]:
     delays = [delay for delay in recording.delays if 0.0 <= delay < _SANE]
     if len(delays) > len(recording.delays) / 2:
         found["delay"] = median(delays) / 2
+    inside = [t.nbytes / (t.stop - t.start) for t in _large(recording) if t.source == t.target]
+    if inside:
+        found["bandwidth"] = sorted(inside)[min(len(inside) - 1, len(inside) * 9 // 10)]
+    found["links"] = {f"{a} to {b}": speed for (a, b), speed in _links(recording).items()}
     kinds: dict[str, list[float]] = {}
     for submission in recording.submissions:
         for task in submission.workload.tasks:
@@ -50,12 +64,44 @@ def calibrate(recording: Recording) -> dict[str, Any]:
     return found
 
 
-def scenario_of(recording: Recording, network: NetworkSpec, server: ServerCost | None = None) -> Scenario:
-    """The recorded run as a scenario, its overheads and delays those that were measured."""
+def scenario_of(
+    recording: Recording, network: NetworkSpec | None = None, server: ServerCost | None = None
+) -> Scenario:
+    """The recorded run as a scenario, its overheads, delays and links those that were measured.
+
+    ``network`` is what is known of it otherwise, and stronger where it says something of links between pools.
+    """
     said = calibrate(recording)
-    plain = Scenario(recording.submissions, recording.machines, network, overhead=said["overhead"])
+    network = network or NetworkSpec("maxmin", said.get("bandwidth", BANDWIDTH))
+    measured = {pools: Wire(speed) for pools, speed in _links(recording).items()}
+    network = replace(network, between={**measured, **network.between})
+    submissions = [replace(s, at=s.at + _EARLIER) for s in recording.submissions]
+    machines = [replace(m, arrives=m.arrives + _EARLIER) if m.arrives else m for m in recording.machines]
+    plain = Scenario(submissions, machines, network, overhead=said["overhead"])
     plain = replace(plain, delay=min(said.get("delay", 0.0005), 0.05))
     return plain if server is None else replace(plain, server=server)
+
+
+def _large(recording: Recording) -> list[Moved]:
+    return [t for t in recording.transfers if t.nbytes >= _LARGE and t.stop > t.start]
+
+
+def _links(recording: Recording) -> dict[tuple[str, str], float]:
+    """Bytes per second from pool to pool, while anything was on its way: those who share a link have it together."""
+    by_pools: dict[tuple[str, str], list[Moved]] = {}
+    for t in _large(recording):
+        if t.source != t.target:
+            by_pools.setdefault((t.source, t.target), []).append(t)
+    return {pools: sum(t.nbytes for t in some) / _busy(some) for pools, some in sorted(by_pools.items())}
+
+
+def _busy(transfers: Sequence[Moved]) -> float:
+    """The seconds in which any of them was on its way."""
+    seconds, until = 0.0, float("-inf")
+    for t in sorted(transfers, key=lambda t: t.start):
+        seconds += max(0.0, t.stop - max(t.start, until))
+        until = max(until, t.stop)
+    return seconds
 
 
 def _middle(values: Sequence[float]) -> float:

@@ -289,8 +289,8 @@ class Hands:
             for i in drops:
                 if i not in keep:
                     self._drop(i)
-            nbytes = self.world.tasks[task].nbytes
-            done.append((task, attempt, start, stop, nbytes, nbytes if batch.executor == "gpu" else 0))
+            made = self.world.tasks[task]
+            done.append((task, attempt, start, stop, made.nbytes, made.on_device(batch.executor)))
         if self.stopped:
             self.stopped.difference_update(batch.rest)
             self.stopped.difference_update(run[0][0] for run in batch.runs)

@@ -24,10 +24,13 @@ class Task:
     ``seconds`` is one number, or a number for each class of hardware, ``{"cpu": 5.0, "gpu": 0.5}``. ``annotations`` are
     what the person wrote. ``hints`` are the person's own ``(seconds, nbytes)``, for the knowledge "user". ``outputs``
     are the bytes of its parts where different readers read different ones (else empty), and ``parts`` says which part
-    of each dependency is read (empty: the whole).
+    of each dependency is read (empty: the whole). ``cuda_nbytes`` are the bytes of its result on a device (None: all of
+    them if it ran on one).
     """
 
-    __slots__ = ("annotations", "dependencies", "hints", "key", "nbytes", "outputs", "parts", "seconds")
+    __slots__ = (
+        "annotations", "cuda_nbytes", "dependencies", "hints", "key", "nbytes", "outputs", "parts", "seconds",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Task:
         hints: tuple[float, int] | None = None,
         outputs: Sequence[int] = (),
         parts: Sequence[int] = (),
+        cuda_nbytes: int | None = None,
     ) -> None:
         self.key = key
         self.dependencies = dependencies
@@ -48,6 +52,13 @@ class Task:
         self.hints = hints
         self.outputs = outputs
         self.parts = parts
+        self.cuda_nbytes = cuda_nbytes
+
+    def on_device(self, executor: str) -> int:
+        """The bytes of its result that are on a device after a run on this executor."""
+        if self.cuda_nbytes is None:
+            return self.nbytes if executor == "gpu" else 0
+        return self.cuda_nbytes
 
     def seconds_on(self, kind: str) -> float:
         """Seconds it takes on a class of hardware; the first class named stands for those that are not."""
@@ -90,7 +101,8 @@ class Workload:
         for position in places:
             t = tasks[position]
             deps = [where[d] for d in t.dependencies]
-            moved.append(Task(t.key, deps, t.seconds, t.nbytes, t.annotations, t.hints, t.outputs, t.parts))
+            notes = t.annotations
+            moved.append(Task(t.key, deps, t.seconds, t.nbytes, notes, t.hints, t.outputs, t.parts, t.cuda_nbytes))
         return Workload(self.name, moved, sorted(where[position] for position in self.goals()))
 
     def split(self) -> Workload:
@@ -104,7 +116,7 @@ class Workload:
             place.append(len(tasks))
             many = len(t.outputs) > 1
             nbytes = sum(t.outputs) if t.outputs else t.nbytes
-            tasks.append(Task(t.key, deps, t.seconds, nbytes, t.annotations, t.hints))
+            tasks.append(Task(t.key, deps, t.seconds, nbytes, t.annotations, t.hints, cuda_nbytes=t.cuda_nbytes))
             for number, size in enumerate(t.outputs):
                 parts[position, number] = place[position]
                 if many:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from hetsched.errors import HetschedError
+from hetsched.sims.calibration import BANDWIDTH, scenario_of
 from hetsched.sims.calibration import calibrate as calibration_of
-from hetsched.sims.calibration import scenario_of
 from hetsched.sims.network.spec import NetworkSpec
 from hetsched.sims.running import Order, run_one
 from hetsched.sims.workloads.recorded import Recording, read_recording_of_run
@@ -31,17 +31,17 @@ def _read(path: str) -> Recording:
 @click.command()
 @click.argument("recording", metavar="RUN", type=click.Path(exists=True, dir_okay=False))
 @click.option("--policy", "policies", multiple=True, help="Replay with this policy, too (may be given again).")
-@click.option("--bandwidth", default=500.0, show_default=True, help="MB per second between two workers.")
+@click.option("--bandwidth", type=float, help="MB per second between two workers; default: as measured, else 500.")
 @click.option("--network", default="maxmin", show_default=True, type=click.Choice(["instant", "simple", "maxmin"]))
 @click.option("--out", type=click.Path(file_okay=False), help="Write pictures and traces into this folder.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def replay(
-    recording: str, policies: tuple[str, ...], bandwidth: float, network: str, out: str | None, as_json: bool
+    recording: str, policies: tuple[str, ...], bandwidth: float | None, network: str, out: str | None, as_json: bool
 ) -> None:
     """Simulate a recorded run, its tasks as long and as large as they were, and compare with what it took."""
     run = _read(recording)
-    spec = NetworkSpec(network, bandwidth * 1e6)  # type: ignore[arg-type]
-    scenario = scenario_of(run, spec)
+    speed = calibration_of(run).get("bandwidth", BANDWIDTH) if bandwidth is None else bandwidth * 1e6
+    scenario = scenario_of(run, NetworkSpec(network, speed))  # type: ignore[arg-type]
     folder = None if out is None else Path(out)
     found = []
     for policy in dict.fromkeys(["earliest_finish", *policies]):
@@ -91,3 +91,7 @@ def calibrate(recording: str, write: str | None, as_json: bool) -> None:
     click.echo(f"overhead = {found['overhead']:.7f}")
     if "delay" in found:
         click.echo(f"delay = {found['delay']:.7f}")
+    if "bandwidth" in found:
+        click.echo(f"bandwidth = {found['bandwidth']:.0f}")
+    for link, speed in found["links"].items():
+        click.echo(f"between {link}: {speed:.0f}")

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetsched.core.types import Key, prefix_of
 from hetsched.errors import HetschedError
 from hetsched.sims.model import Machine, Submission, Task, Workload
 
-__all__ = ["Recording", "read_recording_of_run"]
+__all__ = ["Moved", "Recording", "read_recording_of_run"]
+
+
+class Moved(NamedTuple):
+    """Results that went from a pool to a pool: bytes on the wire, and when (seconds; the length is measured)."""
+
+    source: str
+    target: str
+    nbytes: int
+    start: float
+    stop: float
 
 
 @dataclass(slots=True)
@@ -33,6 +43,8 @@ class Recording:
     """For each message with outcomes the seconds from the end of its last task until the scheduler had it."""
     gaps: list[float] = field(default_factory=list)
     """Seconds between the ends and the starts of tasks that followed each other in one message, on one slot."""
+    transfers: list[Moved] = field(default_factory=list)
+    """What workers that are in pools have measured."""
 
 
 class _Graph:
@@ -72,8 +84,10 @@ class _Reader:
         self.graphs: dict[tuple[str, int], _Graph] = {}
         self._all: list[_Graph] = []
         self._next = 0
-        self._took: dict[int, tuple[float, int, str]] = {}
+        self._took: dict[int, tuple[float, int, int | None]] = {}
         self._last = 0.0
+        self._moved: dict[str, list[tuple[str, int, float, float]]] = {}
+        self._added: dict[str, list[float]] = {}
         self._lost: list[tuple[float, str]] = []
         self._workers: dict[str, tuple[float, tuple[Any, ...]]] = {}
 
@@ -104,8 +118,9 @@ class _Reader:
         self, now: float, _worker: str, executor: str, outcomes: Iterable[tuple[Any, ...]], *_: Any
     ) -> None:
         before = None
-        for task, _attempt, start, stop, nbytes, _device in outcomes:
-            self._took[task] = stop - start, nbytes, executor
+        for task, _attempt, start, stop, nbytes, cuda_nbytes in outcomes:
+            known = cuda_nbytes > 0 or executor == "gpu"
+            self._took[task] = stop - start, nbytes, cuda_nbytes if known else None
             if before is not None and start >= before:
                 self.found.gaps.append(start - before)
             before = stop
@@ -113,22 +128,47 @@ class _Reader:
             self.found.delays.append(now - before)
             self._last = now
 
+    def TransfersMeasured(
+        self, now: float, worker: str, transfers: Iterable[tuple[str, int, float]], *_: Any
+    ) -> None:
+        self._moved.setdefault(worker, []).extend((peer, nbytes, seconds, now) for peer, nbytes, seconds in transfers)
+
+    def ReplicasAdded(self, now: float, worker: str, *_: Any) -> None:
+        self._added.setdefault(worker, []).append(now)
+
+    def _transfers(self) -> Iterator[Moved]:
+        """What was measured may be told later. That results are there is told at once, so it says when they came."""
+        for worker, moved in self._moved.items():
+            target, came = self._pool_of(worker), self._added.get(worker, [])
+            known = len(came) >= len(moved)
+            for n, (peer, nbytes, seconds, told) in enumerate(moved):
+                stop = min(came[n], told) if known else told
+                source = self._pool_of(peer)
+                if source is not None and target is not None:
+                    yield Moved(source, target, nbytes, stop - seconds, stop)
+
+    def _pool_of(self, worker: str) -> str | None:
+        known = self._workers.get(worker)
+        return None if known is None else known[1][2]
+
     def done(self) -> Recording:
         """Make workloads of it all."""
         found = self.found
         first = self._all[0].at
         found.makespan = max(0.0, self._last - first)
         found.ran = len(self._took)
+        found.transfers = list(self._transfers())
         found.lost = [worker for at, worker in self._lost if at < self._last]
         means = self._means()
         for number, graph in enumerate(self._all):
             tasks = []
-            for position, (key, reads, notes) in enumerate(graph.rows):
+            for position, (key, all_reads, notes) in enumerate(graph.rows):
                 took = self._took.get(graph.base + position)
                 found.unmeasured += took is None
-                seconds, nbytes = took[:2] if took is not None else means.get(prefix_of(key), (0.0, 0))
-                found.external += sum(d < 0 for d in reads)
-                tasks.append(Task(key, [d for d in reads if d >= 0], seconds, nbytes, notes))
+                seconds, nbytes, cuda = took if took is not None else (*means.get(prefix_of(key), (0.0, 0)), None)
+                reads = [d for d in all_reads if d >= 0]
+                found.external += len(all_reads) - len(reads)
+                tasks.append(Task(key, reads, seconds, nbytes, notes, cuda_nbytes=cuda))
             workload = Workload(f"graph-{number}", tasks, sorted(set(graph.wanted)))
             found.submissions.append(Submission(workload, graph.at - first, True, graph.urgency))
         for name, (now, capacity) in self._workers.items():
