@@ -64,9 +64,7 @@ def calibrate(recording: Recording) -> dict[str, Any]:
     return found
 
 
-def scenario_of(
-    recording: Recording, network: NetworkSpec | None = None, server: ServerCost | None = None
-) -> Scenario:
+def scenario_of(recording: Recording, network: NetworkSpec | None = None, server: ServerCost | None = None) -> Scenario:
     """The recorded run as a scenario, its overheads, delays and links those that were measured.
 
     ``network`` is what is known of it otherwise, and stronger where it says something of links between pools.

@@ -128,9 +128,7 @@ class _Reader:
             self.found.delays.append(now - before)
             self._last = now
 
-    def TransfersMeasured(
-        self, now: float, worker: str, transfers: Iterable[tuple[str, int, float]], *_: Any
-    ) -> None:
+    def TransfersMeasured(self, now: float, worker: str, transfers: Iterable[tuple[str, int, float]], *_: Any) -> None:
         self._moved.setdefault(worker, []).extend((peer, nbytes, seconds, now) for peer, nbytes, seconds in transfers)
 
     def ReplicasAdded(self, now: float, worker: str, *_: Any) -> None:
