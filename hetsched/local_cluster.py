@@ -113,12 +113,13 @@ class LocalCluster:
         dealt = deal_devices(count) if self._gpus is None else [(self._gpus, None)] * count
         plans = [self._plan(gpus, devices) for gpus, devices in dealt]
         forks = [worker for worker, python in plans if python is None]
-        # All start at the same time: workers wait for the scheduler's file.
-        (first, *rest), self._forks = start_together(
-            [(settings, self._log("scheduler")), *((worker, self._log(worker.name)) for worker in forks)],
-            self._environment,
-        )
-        self._scheduler = Child(settings, self._environment, log=self._log("scheduler"), restart=False, started=first)
+        # All start at the same time: workers wait for the scheduler's file. It is no fork like them, since it must not
+        # load what they need; so it loads its own meanwhile, on another core.
+        self._scheduler = Child(settings, self._environment, log=self._log("scheduler"), restart=False)
+        rest: list[tuple[Forked, socket.socket]] = []
+        if forks:
+            texts = [(worker, self._log(worker.name)) for worker in forks]
+            rest, self._forks = start_together(texts, self._environment)
         started = dict(zip((worker.name for worker in forks), rest, strict=True))
         for worker, python in plans:
             self._run(worker, python, started.get(worker.name))

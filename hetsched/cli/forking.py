@@ -1,7 +1,6 @@
 """What the one process runs that the processes of a cluster on this machine are forks of.
 
-They load the same code, which takes most of the time that a start takes; so it is loaded once. The scheduler is forked
-off before anything is loaded that only workers need.
+They load the same code, which takes most of the time that a start takes; so it is loaded once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn
 
-from .settings import SchedulerSettings, decode
+from . import working  # noqa: F401 - what they all need, and start.py would load in each
 from .start import become
 
 __all__ = ["Fork", "main"]
@@ -35,10 +34,6 @@ def main() -> None:
     forks = [Fork(*fork) for fork in json.load(sys.stdin)]
     numbers: dict[int, int] = {}
     for number, fork in enumerate(forks):
-        if isinstance(decode(fork.settings), SchedulerSettings):
-            from . import serving  # noqa: F401
-        else:
-            from . import working  # noqa: F401
         gc.freeze()
         pid = os.fork()
         if not pid:

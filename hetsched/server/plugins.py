@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
+import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from contextlib import suppress
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -48,11 +51,32 @@ def load_plugin(name: str) -> Plugin:
 
 def installed_plugins() -> Iterator[tuple[str, Plugin]]:
     """The plugins of installed packages, by the names that those give them. One that cannot be had is logged."""
+    if not _is_named():
+        return
+    from importlib.metadata import entry_points
+
     for entry in entry_points(group=GROUP):
         try:
             yield entry.name, _made(entry.load(), f"{entry.name} = {entry.value}")
         except (Exception, SystemExit) as error:  # their own code
             log.error("the installed plugin %r (%s) cannot be loaded: %s", entry.name, entry.value, error)
+
+
+def _is_named() -> bool:
+    """Whether any package may name a plugin, by the texts of its files. For importlib.metadata a start waits 50 ms."""
+    heading = f"[{GROUP}]".encode()
+    for entry in dict.fromkeys(sys.path):
+        if os.path.isfile(entry):
+            return True  # an archive
+        with suppress(OSError):
+            for name in os.listdir(entry or "."):
+                if name.endswith((".egg", ".zip", ".egg-link")):
+                    return True  # it may lie within
+                if name.endswith((".dist-info", ".egg-info")):
+                    with suppress(OSError):
+                        if heading in Path(entry, name, "entry_points.txt").read_bytes():
+                            return True
+    return False
 
 
 def _made(found: Any, name: str) -> Plugin:
