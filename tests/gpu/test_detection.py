@@ -20,6 +20,16 @@ from hetsched.gpu.learned import Learned
 sys.path.append(str(Path(__file__).parents[1] / "scenarios" / "device"))
 import fakegpu
 
+# Other tests are of processes that have no such module.
+sys.path.pop()
+del sys.modules["fakegpu"]
+
+
+@pytest.fixture(autouse=True)
+def _device(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fakegpu", fakegpu)
+
+
 lanes: dict[str, list[str]] = {}
 
 
