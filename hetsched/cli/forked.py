@@ -1,4 +1,4 @@
-"""The processes of a cluster on this machine, started together, as forks of one."""
+"""The workers of a cluster on this machine, started together, as forks of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from .settings import SchedulerSettings, WorkerSettings, encode
+from .settings import WorkerSettings, encode
 
 __all__ = ["Forked", "hand_over", "start_together"]
 
@@ -62,9 +62,9 @@ class Forked:
 
 
 def start_together(
-    everyone: Sequence[tuple[SchedulerSettings | WorkerSettings, str]], environment: Mapping[str, str]
+    everyone: Sequence[tuple[WorkerSettings, str]], environment: Mapping[str, str]
 ) -> tuple[list[tuple[Forked, socket.socket]], threading.Thread]:
-    """Start processes, each with the file for its log. Raises OSError.
+    """Start workers, each with the file for its log. Raises OSError.
 
     Returns for each this end of the line to it, and the thread that lives as long as any of them.
     """
@@ -72,7 +72,7 @@ def start_together(
     pairs = [socket.socketpair() for _ in everyone]
     try:
         forks = [
-            (far.fileno(), encode(settings), log, getattr(settings, "devices", None))
+            (far.fileno(), encode(settings), log, settings.devices)
             for (settings, log), (_, far) in zip(everyone, pairs, strict=True)
         ]
         with open(everyone[0][1], "ab") as log:

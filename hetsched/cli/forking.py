@@ -1,4 +1,4 @@
-"""What the one process runs that the processes of a cluster on this machine are forks of.
+"""What the one process runs that the workers of a cluster on this machine are forks of.
 
 They load the same code, which takes most of the time that a start takes; so it is loaded once.
 """

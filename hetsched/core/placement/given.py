@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+
 from hetsched.core.state import Phase, TaskState, WorkerState
 
 __all__ = ["Given", "can_move"]
@@ -38,3 +40,21 @@ class Given:
             self._tasks.pop(worker, None)
         tasks = sorted((ts for ts in tasks if ts.needs.executor == executor), key=lambda ts: ts.rank)
         return tasks[worker.capacity.executors.get(executor, 0) :]
+
+    def moves(
+        self,
+        workers: Sequence[WorkerState],
+        take: Callable[[WorkerState, str, Sequence[WorkerState]], TaskState | None],
+    ) -> Iterator[tuple[TaskState, WorkerState]]:
+        """Give workers with free slots what ``take(worker, executor, workers)`` finds for them elsewhere."""
+        for thief in workers:
+            for executor, slots in thief.capacity.executors.items():
+                while thief.assigned[executor] < slots:
+                    before = thief.assigned[executor]
+                    taken = take(thief, executor, workers)
+                    if taken is None:
+                        break
+                    self.add(taken, thief)
+                    yield taken, thief
+                    if thief.assigned[executor] == before:
+                        break

@@ -43,17 +43,7 @@ class Rebalancing(EarliestFinish):
 
     def moves(self, workers: Sequence[WorkerState], now: float) -> Iterator[tuple[TaskState, WorkerState]]:
         """Give those with free slots what waits elsewhere, the longest queue first."""
-        for thief in workers:
-            for executor, slots in thief.capacity.executors.items():
-                while thief.assigned[executor] < slots:
-                    before = thief.assigned[executor]
-                    stolen = self._take(thief, executor, workers)
-                    if stolen is None:
-                        break
-                    self._given.add(stolen, thief)
-                    yield stolen, thief
-                    if thief.assigned[executor] == before:
-                        break
+        return self._given.moves(workers, self._take)
 
     def _take(self, thief: WorkerState, executor: str, workers: Sequence[WorkerState]) -> TaskState | None:
         busy = [w for w in workers if w.assigned.get(executor, 0) > w.capacity.executors.get(executor, 0) > 0]

@@ -34,17 +34,7 @@ class WorkStealing(Locality):
 
     def moves(self, workers: Sequence[WorkerState], now: float) -> Iterator[tuple[TaskState, WorkerState]]:
         """Give those with free slots what waits elsewhere."""
-        for thief in workers:
-            for executor, slots in thief.capacity.executors.items():
-                while thief.assigned[executor] < slots:
-                    stolen = self._steal(thief, executor, workers)
-                    if stolen is None:
-                        break
-                    before = thief.assigned[executor]
-                    self._given.add(stolen, thief)
-                    yield stolen, thief
-                    if thief.assigned[executor] == before:
-                        break
+        return self._given.moves(workers, self._steal)
 
     def _steal(self, thief: WorkerState, executor: str, workers: Sequence[WorkerState]) -> TaskState | None:
         def surplus(w: WorkerState) -> int:
