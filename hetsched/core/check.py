@@ -106,6 +106,11 @@ def _check_worker(state: State, worker: WorkerState) -> None:
         if worker in ts.who_has:
             nbytes += ts.nbytes
             held += 1
+    assert all(ts.processing_on is worker for ts in worker.guessed), f"{worker!r} is expected to run what it is not"
+    for ts, readers in worker.fetching.items():
+        readers_there = sum(d.processing_on is worker for d in ts.dependents)
+        assert 0 < readers <= readers_there, f"{worker!r} fetches {ts!r} for {readers} tasks, truly {readers_there}"
+        assert worker not in ts.who_has, f"{worker!r} fetches {ts!r}, which it has"
     assert worker.assigned == assigned, f"{worker!r} is said to run {worker.assigned} and runs {assigned}"
     assert (worker.nbytes, worker.held) == (nbytes, held), f"{worker!r}: {worker.nbytes} bytes, truly {nbytes}"
     assert worker.links is (state.links if state.links.crosses else None), f"{worker!r} knows of other links"

@@ -82,12 +82,12 @@ def measured_sizes(state: State, prefixes: Iterable[str]) -> dict[str, float]:
 
 
 def transfer_seconds(ts: TaskState, worker: WorkerState) -> float:
-    """Seconds to bring the inputs of a task to a worker that has not got them."""
+    """Seconds to bring the inputs of a task to a worker that neither has them nor is about to have them."""
     if worker.links is not None:
         return _seconds_by_links(ts, worker, worker.links)
     seconds = 0.0
     for d in ts.dependencies:
-        if worker not in d.who_has and d.processing_on is not worker:
+        if not worker.gets(d):
             seconds += LATENCY + nbytes_of(d) / BANDWIDTH
     return seconds
 
@@ -97,7 +97,7 @@ def _seconds_by_links(ts: TaskState, worker: WorkerState, links: LinkTable) -> f
     seconds = 0.0
     asked: list[str | None] = []
     for d in ts.dependencies:
-        if worker in d.who_has or d.processing_on is worker:
+        if worker.gets(d):
             continue
         holder = nearest(d, worker, links)
         pool = holder.capacity.pool if holder is not None else worker.capacity.pool
@@ -146,13 +146,13 @@ def mostly_elsewhere(ts: TaskState, worker: WorkerState) -> bool:
     """Whether a task reads a large result that a worker has not got, and fewer bytes that it has or is making."""
     large = False
     for d in ts.dependencies:
-        if d.who_has and worker not in d.who_has and is_large(d, worker):
+        if d.who_has and not worker.gets(d) and is_large(d, worker):
             large = True
     if not large:
         return False
     there = elsewhere = 0.0
     for d in ts.dependencies:
-        if worker in d.who_has or d.processing_on is worker:
+        if worker.gets(d):
             there += nbytes_of(d)
         else:
             elsewhere += nbytes_of(d)

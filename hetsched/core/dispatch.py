@@ -254,10 +254,15 @@ class Dispatcher:
             ts.processing_on = worker
             ts.estimate = duration_of(ts) if expects is None else expects(ts, worker)
             worker.occupancy += ts.estimate
+            if executor not in ts.prefix.on and expects is None:
+                worker.guessed[ts] = None
             ts.expected = int(nbytes_of(ts))
             worker.coming += ts.expected
             if ts.needs.resources:
                 claim(worker, ts.needs, 1)
+            for d in ts.dependencies:
+                if d.who_has and worker not in d.who_has:
+                    worker.fetching[d] = worker.fetching.get(d, 0) + 1
             self._state.move([ts], _ASSIGNED, worker.id, now)
             batch.append(ts)
             for d in ts.dependents:

@@ -118,7 +118,7 @@ def _holders(ts: TaskState, worker: WorkerState) -> Sequence[WorkerState]:
     """Those that hold large inputs of a task which ``worker`` has not got."""
     found: dict[WorkerState, None] | None = None
     for d in ts.dependencies:
-        if worker not in d.who_has and is_large(d, worker):
+        if not worker.gets(d) and is_large(d, worker):
             if found is None:
                 found = {}
             for w in d.who_has:

@@ -187,6 +187,7 @@ def leave_worker(ts: TaskState) -> None:
     worker.coming -= ts.expected
     if ts.needs.resources:
         claim(worker, ts.needs, -1)
+    worker.drop_plans_for(ts)
     ts.processing_on = None
     ts.estimate = 0.0
     ts.expected = 0

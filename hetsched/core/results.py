@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .costs import learn
+from .costs import duration_of, learn, nbytes_of
 from .events import TasksFinished
 from .needs import Needs
 from .prefixes import TaskPrefix
@@ -77,7 +77,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         nbytes_held += nbytes
         if ts.prefix is not prefix:
             if prefix is not None:
-                learn(prefix, event.executor, count, seconds, total)
+                _learn(state, prefix, event.executor, count, seconds, total)
             prefix = ts.prefix
             count = total = 0
             seconds = 0.0
@@ -93,7 +93,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
             if not d.users:
                 got.released.append(d)
     if prefix is not None:
-        learn(prefix, event.executor, count, seconds, total)
+        _learn(state, prefix, event.executor, count, seconds, total)
     _done_with(worker, needs, of_needs)
     _hold(worker, finished, nbytes_held)
     got.wanted = [ts for ts in finished if ts.wanted]
@@ -101,9 +101,26 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     return got
 
 
+def _learn(state: State, prefix: TaskPrefix, executor: str, count: int, seconds: float, nbytes: int) -> None:
+    """Learn, and if these are the first of their kind, expect it of those that were assigned before, too."""
+    first = executor not in prefix.on
+    learn(prefix, executor, count, seconds, nbytes)
+    for worker in state.workers.values() if first else ():
+        for ts in list(worker.guessed):
+            if ts.prefix is prefix and ts.executor == executor and ts.processing_on is worker:
+                del worker.guessed[ts]
+                worker.occupancy += duration_of(ts) - ts.estimate
+                ts.estimate = duration_of(ts)
+                worker.coming += int(nbytes_of(ts)) - ts.expected
+                ts.expected = int(nbytes_of(ts))
+
+
 def _hold(worker: WorkerState, finished: list[TaskState], nbytes: int) -> None:
     if worker.coming:
         _came(worker, finished)
+    if worker.fetching or worker.guessed:
+        for ts in finished:
+            worker.drop_plans_for(ts)
     worker.nbytes += nbytes
     worker.held += len(finished)
     if not any(worker.assigned.values()):

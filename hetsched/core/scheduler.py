@@ -289,6 +289,7 @@ class Scheduler:
                 self._outbox.free(worker, [task])
             elif worker not in ts.who_has:
                 ts.who_has = (*ts.who_has, worker)
+                worker.fetching.pop(ts, None)
                 worker.nbytes += ts.nbytes
                 worker.held += 1
                 if ts.forgets:

@@ -56,8 +56,8 @@ class WorkerState:
     """A worker as the scheduler sees it."""
 
     __slots__ = (
-        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "held", "id", "links", "nbytes",
-        "occupancy",
+        "alone", "assigned", "capacity", "claimed", "claims", "coming", "copying", "fetching", "guessed", "held", "id",
+        "links", "nbytes", "occupancy",
     )  # fmt: skip
 
     def __init__(self, id: WorkerId, capacity: Capacity) -> None:  # noqa: A002 - the noun of the wire
@@ -78,6 +78,10 @@ class WorkerState:
         """What those demand together; empty if there are none."""
         self.coming = 0
         """Bytes that the results of the tasks it was told to run are expected to have."""
+        self.fetching: dict[TaskState, int] = {}
+        """Results it has not got and that it brings from others, with how many of the tasks it has read each."""
+        self.guessed: dict[TaskState, None] = {}
+        """Tasks it was told to run while none of their kind had been measured."""
         self.copying: dict[TaskId, WorkerState | None] | None = None
         """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
@@ -94,6 +98,24 @@ class WorkerState:
         given = self.assigned.get(executor, 0)
         few = self.occupancy < slots * capacity.ahead
         return slots * (MOST_AHEAD if few else capacity.window) - given
+
+    def gets(self, ts: TaskState) -> bool:
+        """Whether it holds a result, is making it, or was given a task that has it bring the result."""
+        return self in ts.who_has or ts.processing_on is self or ts in self.fetching
+
+    def drop_plans_for(self, ts: TaskState) -> None:
+        """Take note that a task it was told to run has run, or is taken away: nothing is brought for it any more."""
+        self.guessed.pop(ts, None)
+        fetching = self.fetching
+        if not fetching:
+            return
+        fetching.pop(ts, None)
+        for d in ts.dependencies:
+            readers = fetching.get(d, 0)
+            if readers > 1:
+                fetching[d] = readers - 1
+            elif readers:
+                del fetching[d]
 
     def __repr__(self) -> str:
         return f"<WorkerState {self.id!r}>"

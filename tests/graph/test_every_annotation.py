@@ -112,6 +112,8 @@ def kept(name, value, got):
             return set(got if isinstance(got, tuple) else (got,)) <= set(allowed)
         case "allow_other_workers":
             return got <= value
+        case "resources":  # those of which none is needed may be told of, or not
+            return all(got[kind] >= value.get(kind, 0) and bool(got[kind]) == bool(value.get(kind)) for kind in got)
         case _:
             return got == value
 

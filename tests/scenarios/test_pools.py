@@ -17,6 +17,10 @@ import hetsched
 from hetsched import Client, LocalCluster
 from hetsched.graph.build import draft_of
 from hetsched.graph.spreading import spread_pools
+from hetsched.sims import from_dask
+from hetsched.sims.model import Machine, Noise, Submission
+from hetsched.sims.scenario import Scenario
+from hetsched.sims.summary import simulate
 from hetsched.worker import peers
 
 pytestmark = pytest.mark.limit(60)
@@ -145,6 +149,25 @@ def test_p04_equals_are_not_forced_into_one_pool(client):
     held = {pool: fact["nbytes"] for pool, fact in facts(client).items()}
     assert sum(held.values()) >= 20 * a.nbytes
     assert max(held.values()) < 2 * min(held.values()), held
+
+
+@pytest.mark.parametrize("seconds", [0.0001, 0.0003, 0.001, 0.01])
+def test_p04_decided_without_a_machine_s_whims(seconds):
+    with hetsched.pool("A"):
+        a = da.random.random(1_250_000, chunks=125_000)
+    with hetsched.pool("B"):
+        b = da.random.random(1_250_000, chunks=125_000)
+    sums = [da.map_blocks(np.add, a, b, name=f"sum-{n}", dtype=float) for n in range(20)]
+    with hetsched.propagate_pools():
+        blocks = [block for each in sums for block in each.to_delayed(optimize_graph=False)]
+        workload = from_dask(*blocks, durations=seconds, sizes=1_000_000)
+    machines = [Machine("a", 2, pool="A"), Machine("b", 2, pool="B")]
+    for seed in range(3):
+        summary, _ = simulate(Scenario([Submission(workload)], machines, seed=seed, noise=Noise(0.5)))
+        assert summary.runs == 220
+        assert summary.transferred <= 20_000_000
+        held = summary.peak_memory
+        assert max(held.values()) < 1.3 * min(held.values()), held
 
 
 @pytest.mark.parametrize("graph", ["chain", "ladder", "independent"])
