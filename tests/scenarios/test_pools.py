@@ -136,28 +136,29 @@ def test_p03_what_follows_from_no_pool_is_free(client):
         assert client.compute([inner, free, after, both], sync=True) == ["A", None, None, "A"]
 
 
-def test_p04_equals_are_not_forced_into_one_pool(client):
+def twenty_sums():
+    """Of two arrays of 10 MB, in two pools, made twenty times."""
     with hetsched.pool("A"):
         a = da.random.random(1_250_000, chunks=125_000)
     with hetsched.pool("B"):
         b = da.random.random(1_250_000, chunks=125_000)
-    sums = [da.map_blocks(np.add, a, b, name=f"sum-{n}", dtype=float) for n in range(20)]
+    return [da.map_blocks(np.add, a, b, name=f"sum-{n}", dtype=float) for n in range(20)]
+
+
+def test_p04_equals_are_not_forced_into_one_pool(client):
+    sums = twenty_sums()
     with hetsched.propagate_pools():
         assert hetsched.get_pool(sums[0]) is None
         kept = client.persist(sums)
         dask.compute(*[each.sum() for each in kept], scheduler=client)
     held = {pool: fact["nbytes"] for pool, fact in facts(client).items()}
-    assert sum(held.values()) >= 20 * a.nbytes
+    assert sum(held.values()) >= 20 * sums[0].nbytes
     assert max(held.values()) < 2 * min(held.values()), held
 
 
 @pytest.mark.parametrize("seconds", [0.0001, 0.0003, 0.001, 0.01])
 def test_p04_decided_without_a_machine_s_whims(seconds):
-    with hetsched.pool("A"):
-        a = da.random.random(1_250_000, chunks=125_000)
-    with hetsched.pool("B"):
-        b = da.random.random(1_250_000, chunks=125_000)
-    sums = [da.map_blocks(np.add, a, b, name=f"sum-{n}", dtype=float) for n in range(20)]
+    sums = twenty_sums()
     with hetsched.propagate_pools():
         blocks = [block for each in sums for block in each.to_delayed(optimize_graph=False)]
         workload = from_dask(*blocks, durations=seconds, sizes=1_000_000)
