@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, Final
 
 from .annotations import WHOLE_LIMIT
+from .results import Done
 from .state import Graph, Phase, State, TaskState
 
 __all__ = ["MOST_JOBS", "Jobs", "job_of"]
@@ -35,21 +36,18 @@ class Jobs:
     def __init__(self) -> None:
         self._sums: dict[str, _Sums] = {}
 
-    def ran(self, tasks: Iterable[tuple[TaskState, float]], now: float) -> None:
-        """Add tasks that have run to their end, with the seconds each took."""
-        for ts, seconds in tasks:
-            job = job_of(ts)
-            if job is None:
-                continue
+    def ran(self, jobs: Mapping[str, Done], now: float) -> None:
+        """Add what has run to its end of each job."""
+        for job, done in jobs.items():
             sums = self._sums.get(job)
             if sums is None:
-                sums = self._sums[job] = _Sums(now - seconds)
+                sums = self._sums[job] = _Sums(now - done.first)
                 if len(self._sums) > MOST_JOBS:
                     del self._sums[min(self._sums, key=lambda name: (self._sums[name].ended, name))]
             sums.ended = now
-            sums.runs += 1
-            sums.seconds += seconds
-            sums.nbytes += ts.nbytes
+            sums.runs += done.runs
+            sums.seconds += done.seconds
+            sums.nbytes += done.nbytes
 
     def report(self, state: State) -> dict[str, dict[str, Any]]:
         """For each job, by name: its tasks by phase, as far as they are known still, and the sums of what ran.

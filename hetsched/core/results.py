@@ -12,21 +12,34 @@ from .prefixes import TaskPrefix
 from .shares import claim
 from .state import Phase, State, TaskState, WorkerState
 
-__all__ = ["Collected", "collect"]
+__all__ = ["Collected", "Done", "collect"]
 
 _WAITING: Final = Phase.WAITING
 _MEMORY: Final = Phase.MEMORY
+
+
+class Done:
+    """What ran of one job: how many tasks, for how many seconds and with how many bytes of results together."""
+
+    __slots__ = ("first", "nbytes", "runs", "seconds")
+
+    def __init__(self, first: float) -> None:
+        self.first = first
+        """The seconds that the first of them took."""
+        self.runs = 0
+        self.seconds = 0.0
+        self.nbytes = 0
 
 
 class Collected:
     """What follows: results nobody needs any more, tasks whose inputs are complete, results a client wants.
 
     ``finished`` are all that are there now, ``on_device`` those whose result is on a device. ``untrue`` are tasks said
-    to have run without inputs: whatever they were made of, they have to be made again. ``noted`` are those that belong
-    to a job or are to be copied, with the seconds each took.
+    to have run without inputs: whatever they were made of, they have to be made again. ``jobs`` says what ran of each
+    job, and ``copied`` are those of which there are to be copies.
     """
 
-    __slots__ = ("finished", "noted", "on_device", "ready", "released", "untrue", "wanted")
+    __slots__ = ("copied", "finished", "jobs", "on_device", "ready", "released", "untrue", "wanted")
 
     def __init__(self) -> None:
         self.finished: list[TaskState] = []
@@ -35,7 +48,17 @@ class Collected:
         self.ready: list[TaskState] = []
         self.wanted: list[TaskState] = []
         self.untrue: list[TaskState] = []
-        self.noted: list[tuple[TaskState, float]] = []
+        self.copied: list[TaskState] = []
+        self.jobs: dict[str, Done] = {}
+
+    def of_job(self, job: object, seconds: float) -> Done | None:
+        """The sums of a job, if it is one."""
+        if not isinstance(job, str):
+            return None
+        done = self.jobs.get(job)
+        if done is None:
+            done = self.jobs[job] = Done(seconds)
+        return done
 
 
 def collect(state: State, worker: WorkerState, event: TasksFinished, now: float) -> Collected:  # noqa: C901 - hot
@@ -48,6 +71,9 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     finished = got.finished
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
+    last: Any = None
+    done: Done | None = None
+    copies = False
     count = total = nbytes_held = of_needs = 0
     seconds = 0.0
     outcomes: Sequence[tuple[Any, int, float, float, int, int]] = event.outcomes  # ids as the objects they are
@@ -72,8 +98,16 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         of_needs += 1
         worker.occupancy -= ts.estimate
         notes = ts.spec.annotations
-        if notes and ("job" in notes or "replicate" in notes):
-            got.noted.append((ts, stop - start))
+        if notes is not last:  # tasks annotated alike share one dict
+            last = notes
+            done = got.of_job(notes.get("job"), stop - start) if notes else None
+            copies = notes is not None and "replicate" in notes
+        if done is not None:
+            done.runs += 1
+            done.seconds += stop - start
+            done.nbytes += nbytes
+        if copies:
+            got.copied.append(ts)
         nbytes_held += nbytes
         if ts.prefix is not prefix:
             if prefix is not None:
@@ -84,14 +118,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
         count += 1
         seconds += stop - start
         total += nbytes
-        for d in ts.dependents:
-            d.waiting_on -= 1
-            if not d.waiting_on and d.phase is _WAITING:
-                got.ready.append(d)
-        for d in ts.dependencies:
-            d.users -= 1
-            if not d.users:
-                got.released.append(d)
+        _follow(ts, got)
     if prefix is not None:
         _learn(state, prefix, event.executor, count, seconds, total)
     _done_with(worker, needs, of_needs)
@@ -99,6 +126,17 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     got.wanted = [ts for ts in finished if ts.wanted]
     state.move(finished, _MEMORY, worker.id, now)
     return got
+
+
+def _follow(ts: TaskState, got: Collected) -> None:
+    for d in ts.dependents:
+        d.waiting_on -= 1
+        if not d.waiting_on and d.phase is _WAITING:
+            got.ready.append(d)
+    for d in ts.dependencies:
+        d.users -= 1
+        if not d.users:
+            got.released.append(d)
 
 
 def _learn(state: State, prefix: TaskPrefix, executor: str, count: int, seconds: float, nbytes: int) -> None:

@@ -194,9 +194,10 @@ class Scheduler:
         if got.wanted:
             self._announce(got.wanted)
         self._retiring.made(worker, [outcome[0] for outcome in event.outcomes] if worker.copying is not None else ())
-        if got.noted:
-            self.jobs.ran(got.noted, now)
-            self._replicas.made([ts for ts, _ in got.noted])
+        if got.jobs:
+            self.jobs.ran(got.jobs, now)
+        if got.copied:
+            self._replicas.made(got.copied)
         if got.untrue:
             self._outbox.cancel(worker, [ts.id for ts in got.untrue])
             unassign(self.state, got.untrue, "it ran without its inputs", now)

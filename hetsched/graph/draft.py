@@ -19,7 +19,7 @@ class Draft:
     ``kwargs`` and ``notes`` (annotations) hold an entry only for the tasks that have any.
     """
 
-    __slots__ = ("args", "deps", "distinct", "funcs", "keys", "kwargs", "notes", "part_of")
+    __slots__ = ("_last", "args", "deps", "distinct", "funcs", "keys", "kwargs", "notes", "part_of")
 
     def __init__(self) -> None:
         self.keys: list[Key] = []
@@ -30,6 +30,7 @@ class Draft:
         self.notes: dict[int, dict[str, Any]] = {}
         self.distinct: dict[int, dict[str, Any]] = {}
         """All annotations that tasks have, or had, by their id."""
+        self._last: dict[str, Any] | None = None
         self.part_of: dict[int, Key] = {}
         """Of tasks that were part of another in the graph, the key of that one."""
 
@@ -39,7 +40,8 @@ class Draft:
     def annotate(self, number: int, note: dict[str, Any]) -> None:
         """Give a task its annotations, all of them."""
         self.notes[number] = note
-        self.distinct[id(note)] = note
+        if note is not self._last:
+            self._last = self.distinct[id(note)] = note
 
     def resolve(self) -> None:
         """Call, with each task's key, what its annotations leave to be called; for a part it is the whole task's.

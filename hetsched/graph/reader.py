@@ -46,6 +46,9 @@ class Reader:
         self._notes = notes
         self._found: dict[str, Any] | None = None
         """The annotations carried by callables met in the task being read."""
+        self._carrier: Any = None
+        self._by_carrier: dict[str, Any] | None = None
+        """What the callable last met carries: most tasks of a layer call the same."""
         self._plans: dict[tuple[int, Key], tuple[Link | None, list[Key]]] = {}
         self._checked = Checked()
         self._combined: dict[tuple[int, int], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {}
@@ -82,6 +85,11 @@ class Reader:
         return numbers
 
     def _annotate(self, number: int, raw: Any) -> None:
+        if self._notes is None and type(raw) is not _Part:
+            found, self._found = self._found, None
+            if found:
+                self.draft.annotate(number, found)
+            return
         name = self.keys.names[number]
         if isinstance(raw, _Part):
             name = self.draft.part_of[number] = raw.scope[_OF]
@@ -101,7 +109,12 @@ class Reader:
         return known[2]
 
     def _carried(self, func: Any) -> None:
-        self._found = carried(func, self._found)
+        if self._found is not None:
+            self._found = carried(func, self._found)
+            return
+        if func is not self._carrier:
+            self._carrier, self._by_carrier = func, carried(func)
+        self._found = self._by_carrier
 
     def _put(self, func: Any, args: list[Any], kwargs: dict[str, Any] | None, deps: dict[int, Ref], refs: int) -> None:
         """Write down the task being read; ``refs`` of its arguments are Refs."""
