@@ -71,7 +71,7 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
     finished = got.finished
     prefix: TaskPrefix | None = None
     needs: Needs | None = None
-    last: Any = None
+    notes: Any = None
     done: Done | None = None
     copies = False
     count = total = nbytes_held = of_needs = 0
@@ -97,9 +97,8 @@ def collect(state: State, worker: WorkerState, event: TasksFinished, now: float)
             of_needs = 0
         of_needs += 1
         worker.occupancy -= ts.estimate
-        notes = ts.spec.annotations
-        if notes is not last:  # tasks annotated alike share one dict
-            last = notes
+        if ts.spec.annotations is not notes:  # tasks annotated alike share one dict
+            notes = ts.spec.annotations
             done = got.of_job(notes.get("job"), stop - start) if notes else None
             copies = notes is not None and "replicate" in notes
         if done is not None:
