@@ -166,10 +166,9 @@ _pretending_told = False
 def _warn_of_pretending(cluster: Embedded, built: Built) -> None:
     """Say, once in a process, that there is no device for GPU tasks."""
     global _pretending_told
-    if _pretending_told or not cluster.pretends:
+    if _pretending_told or not cluster.pretends or not any(executor_of(note) == "gpu" for note in built.annotations):
         return
-    notes = {id(spec.annotations): spec.annotations for spec in built.tasks if spec.annotations}
-    if any(executor_of(note) == "gpu" for note in notes.values()):
+    if any(executor_of(spec.annotations) == "gpu" for spec in built.tasks if spec.annotations):
         _pretending_told = True
         warnings.warn(
             "no GPU was found: tasks for the GPU run one at a time, on a lane without a device", stacklevel=3

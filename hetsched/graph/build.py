@@ -35,6 +35,8 @@ class Built(NamedTuple):
     """The graph it was built of."""
     literals: Mapping[Key, Any] = {}
     """The values of all keys that no task makes, as far as they were spoken of."""
+    annotations: Collection[Mapping[str, Any]] = ()
+    """The annotations of the tasks, those of tasks annotated alike once; and perhaps some that others went before."""
 
 
 def build(
@@ -74,7 +76,7 @@ def build(
         tasks, place_of = draft.specs()
     places = {key: place_of[n] for key, n in numbers.items() if n >= 0}
     values = {key: reader.keys.values[key] for key, n in numbers.items() if n < 0}
-    return Built(tasks, places, values, graph, reader.keys.values)
+    return Built(tasks, places, values, graph, reader.keys.values, draft.distinct.values())
 
 
 def draft_of(dsk: Any, keys: Any, around: Mapping[str, Any] | None = None) -> tuple[Draft, dict[Key, int]]:
