@@ -83,18 +83,18 @@ def parts_of(
 
 def _named(tasks: Sequence[TaskSpec]) -> tuple[list[Key], Sequence[Sequence[int]]]:
     """The keys and dependencies of tasks, or of the first of them, where they have very many inputs."""
-    keys: list[Key] = []
+    several: list[TaskSpec] = [*tasks]
+    keys: list[Key] = [spec.key for spec in several]
     dependencies: list[Sequence[int]] = []
     inputs = 0
-    most = _MOST_INPUTS
-    several: list[TaskSpec] = [*tasks]
     for spec in several:
         needs = spec.dependencies
-        inputs += len(needs)
-        if inputs > most and keys:
-            break
-        keys.append(spec.key)
+        if needs:
+            inputs += len(needs)
         dependencies.append(needs)
+    while inputs > _MOST_INPUTS and len(keys) > 1:
+        inputs -= len(dependencies.pop())
+        keys.pop()
     return keys, dependencies if inputs else ()
 
 
@@ -149,10 +149,11 @@ class _Packer:
             keys, dependencies = keys[:done], dependencies[:done]
         one = noted.part(0, done)
         makers, made_by = ([], []) if self._makers is None else self._makers.take(tasks[:done])
+        alike = bool(made_by) and made_by.count(made_by[0]) == done
         message = GraphPart(
             "", -1, total, first, sayable(keys), dependencies, (), [*notes.values()],
             () if not notes else [one] if isinstance(one, int) else one, tuple(functions), payloads, urgency,
-            (), makers, made_by,
+            (), makers, made_by[:1] if alike else made_by,
         )  # fmt: skip
         return Part(message, data + frames, nbytes), done
 

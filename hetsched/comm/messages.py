@@ -61,8 +61,8 @@ class GraphPart(NamedTuple):
     where no task has any. ``notes`` are annotations, ``noted`` for each task one more than the place of its own among
     them, 0 for none; empty if none has any, and one item if it is the same for all.
     ``functions`` are digests, each with a frame; ``payloads`` say for runs of tasks, in order, ``(tasks, frames, places
-    in functions)``, and their frames follow those of the functions: see :mod:`hetsched.comm.columns`. GraphSubmitted
-    tells the rest.
+    in functions)``, and their frames follow those of the functions: see :mod:`hetsched.comm.columns`. ``made_by``
+    is one item, too, if it is the same for all. GraphSubmitted tells the rest.
     """
 
     client: ClientId

@@ -92,11 +92,12 @@ class Depot:
                 spec = TaskSpec(keys[position], _not_here, (payload, place), None, dependencies[position], note)
                 tasks.append(spec)
                 position += 1
+        made_by = part.made_by if len(part.made_by) != 1 else [part.made_by[0]] * count
         if part.first:
-            return GraphExtended(part.client, part.graph, tasks, part.wanted, part.makers, part.made_by)
+            return GraphExtended(part.client, part.graph, tasks, part.wanted, part.makers, made_by)
         return GraphSubmitted(
             part.client, part.graph, tasks, part.wanted, part.urgency, None, part.externals, part.total, part.makers,
-            part.made_by,
+            made_by,
         )
 
     def _keep(self, digest: bytes, data: Any) -> Code:
