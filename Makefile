@@ -1,7 +1,7 @@
 # `make help` lists the targets. All of them need only make and a Python of at least 3.11 with its venv module.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test gpu-test test-core test-pure compile check lint types rules docs wheel bench bench-task faults dask-suites cases clean
+.PHONY: help demo test gpu-test test-core test-pure compile check lint types rules docs wheel bench bench-task faults nightly dask-suites cases clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -80,6 +80,8 @@ wheel: $(VENV)/.dev ## build the wheel and try it in a virtual environment of it
 
 bench: compile ## compare with dask's threaded scheduler (minutes)
 	@$(BIN)/python benchmarks/embedded.py $(ARGS)
+
+nightly: faults dask-suites ## what takes too long for each change: 20,000 simulated cases, all of dask's own suites
 
 faults: compile ## run 20,000 simulated cases in which things go wrong (SEEDS=n, FROM=n)
 	@$(BIN)/python -m hetsched.sims faults --seeds $(or $(SEEDS),20000) --from $(or $(FROM),0) $(ARGS)

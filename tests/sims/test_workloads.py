@@ -135,6 +135,19 @@ def test_wfformat(tmp_path):
         read_wfformat(path)
 
 
+def test_what_wfformat_1_6_adds_changes_nothing(tmp_path):
+    path = tmp_path / "small.json"
+    path.write_text(json.dumps(WORKFLOW))
+    before = list(map(repr, read_wfformat(path).tasks))
+    newer = json.loads(json.dumps(WORKFLOW)) | {"schemaVersion": "1.6", "createdAt": "2026-05-01T12:00:00Z"}
+    workflow = newer["workflow"]
+    workflow["specification"]["metrics"] = {"numberOfTasks": 3, "numberOfFiles": 5, "totalFileSizeInBytes": 11111}
+    workflow["execution"] |= {"metrics": {"totalWorkInSeconds": 6.5}, "executedAt": "2026-05-01T12:00:00Z"}
+    workflow["execution"]["tasks"][0] |= {"executedAt": "2026-05-01T12:00:01Z", "machines": ["m1"]}
+    path.write_text(json.dumps(newer))
+    assert list(map(repr, read_wfformat(path).tasks)) == before
+
+
 def test_a_graph_of_a_reference_file(tmp_path):
     rows = [
         {"id": 7, "duration": 2.0, "cpus": 2, "outputs": [1.0, 3.0], "inputs": []},
