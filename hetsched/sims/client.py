@@ -11,6 +11,7 @@ from hetsched.core.events import GraphCancelled, GraphReleased, GraphSubmitted, 
 from hetsched.core.types import TaskId, WorkerId
 from hetsched.errors import HetschedError
 
+from .detection import makers_of
 from .knowledge import kinds_of, specs_of
 from .model import Submission, Workload
 from .world import World
@@ -62,7 +63,12 @@ class SimulatedClient:
         world.kinds.extend(kinds_of(workload.tasks, knowledge))
         specs = specs_of(workload.tasks, knowledge)
         world.trace.note(world.clock.now, "submitted", workload.name)
-        world.server.asked(GraphSubmitted(CLIENT, job.number, specs, list(job.waits_for), submission.urgency))
+        makers, made_by = makers_of(world.scenario.detection, workload.tasks, world.scenario.seed)
+        world.server.asked(
+            GraphSubmitted(
+                CLIENT, job.number, specs, list(job.waits_for), submission.urgency, makers=makers, made_by=made_by
+            )
+        )
         if submission.cancelled is not None:
             world.clock.at(submission.cancelled, self._cancel, job)
         self._end_if_done(job)

@@ -10,6 +10,7 @@ from typing import Any, Final, get_type_hints
 
 from hetsched.errors import HetschedError
 
+from .detection import Detection
 from .expectation import Expectation
 from .faults.plan import Fault
 from .measures import MEASURES
@@ -25,7 +26,7 @@ _HEAD: Final[Mapping[str, Any]] = {
     "name": str, "question": str, "notes": str, "policies": Sequence[str], "measures": Sequence[str], "seeds": int,
 }  # fmt: skip
 _PLAIN: Final = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "allowed_losses")
-_TABLES: Final = ("workload", "machines", "network", "server", "noise", "faults", "variants", "expect")
+_TABLES: Final = ("workload", "machines", "network", "server", "noise", "detection", "faults", "variants", "expect")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
     network = _network(a_table("[network]", said.pop("network", {})))
     server = made("[server]", ServerCost, said.pop("server", {}))
     noise = made("[noise]", Noise, said.pop("noise", {}))
+    detection = made("[detection]", Detection, said.pop("detection", {}))
     faults = [made("[[faults]]", Fault, table) for table in tables("[[faults]]", said.pop("faults", []))]
     types = get_type_hints(Scenario)
     words = {word: checked(word, said.pop(word), types[word]) for word in _PLAIN if word in said}
@@ -130,7 +132,9 @@ def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
             raise HetschedError(f"[[faults]] has one of {fault.worker!r}, and there is no such machine")
         if fault.kind == "slow" and not fault.amount:
             raise HetschedError("[[faults]] has a link with amount = 0 of its bandwidth; write more, or cut it")
-    return Scenario(submissions, machines, network=network, server=server, noise=noise, faults=faults, **words)
+    return Scenario(
+        submissions, machines, network=network, server=server, noise=noise, detection=detection, faults=faults, **words
+    )
 
 
 def _submission(folder: Path, table: dict[str, Any]) -> Submission:

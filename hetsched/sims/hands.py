@@ -8,6 +8,7 @@ from typing import Any, Final, assert_never
 
 from hetsched.core.commands import WorkerCommand
 from hetsched.core.events import CapacityChanged
+from hetsched.core.evidence import Evidence
 from hetsched.core.types import Capacity, Outcome, TaskId
 from hetsched.worker.check import check
 from hetsched.worker.instructions import (
@@ -30,6 +31,7 @@ from hetsched.worker.thresholds import MemoryState
 from hetsched.worker.transfers import Transfers
 
 from .batch import LEFT, Batch
+from .detection import sign_of
 from .memory import Memory
 from .model import Machine
 from .network.transfer import Transfer
@@ -263,7 +265,8 @@ class Hands:
         del self.batches[batch.number]
         self._free_slots[batch.executor].append(batch.slot)
         place = self._places[batch.executor]
-        trace = self.world.trace
+        world = self.world
+        trace = world.trace
         done: list[Outcome] = []
         failed: list[tuple[TaskId, int, Any, bool]] = []
         left: list[TaskId] = []
@@ -289,12 +292,28 @@ class Hands:
             for i in drops:
                 if i not in keep:
                     self._drop(i)
-            made = self.world.tasks[task]
-            done.append((task, attempt, start, stop, made.nbytes, made.on_device(batch.executor)))
+            made = world.tasks[task]
+            # Where it is to be found out whose tasks they are, one that was taken for a device's leaves nothing there.
+            real = not world.is_watched or made.is_gpu_task
+            there = made.on_device(batch.executor) if real else made.cuda_nbytes or 0
+            done.append((task, attempt, start, stop, made.nbytes, there))
         if self.stopped:
             self.stopped.difference_update(batch.rest)
             self.stopped.difference_update(run[0][0] for run in batch.runs)
-        self.feed(BatchExecuted(batch.number, done, failed, left + batch.rest, missing))
+        seen = self._seen(done) if world.is_watched else ()
+        self.feed(
+            BatchExecuted(batch.number, done, failed, left + batch.rest, missing, seen, watched=world.is_watched)
+        )
+
+    def _seen(self, done: Sequence[Outcome]) -> list[tuple[TaskId, Evidence]]:
+        """What their runs have shown of a device."""
+        scenario, tasks = self.world.scenario, self.world.tasks
+        found = []
+        for task, attempt, *_ in done:
+            sign = sign_of(scenario.detection, tasks[task], task, attempt, scenario.seed)
+            if sign is not None:
+                found.append((task, sign))
+        return found
 
     def _reclaim(self, number: int, count: int) -> None:
         batch = self.batches.get(number)

@@ -60,6 +60,14 @@ class Task:
             return self.nbytes if executor == "gpu" else 0
         return self.cuda_nbytes
 
+    @property
+    def is_gpu_task(self) -> bool:
+        """Whether a device does it sooner than anything else."""
+        seconds = self.seconds
+        if isinstance(seconds, int | float) or "gpu" not in seconds:
+            return False
+        return all(seconds["gpu"] < other for kind, other in seconds.items() if kind != "gpu")
+
     def seconds_on(self, kind: str) -> float:
         """Seconds it takes on a class of hardware; the first class named stands for those that are not."""
         seconds = self.seconds

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hetsched.core.links import Link, PoolPair
 from hetsched.core.placement import Policy
 
+from .detection import Detection
 from .faults.plan import Fault
 from .model import Knowledge, Machine, Noise, ServerCost, Submission
 from .network.spec import NetworkSpec
@@ -24,6 +25,7 @@ class Scenario:
     between the scheduler and a worker, and ``jitter`` by how much more one may take now and then. A worker that was not
     heard for ``silence`` seconds is lost, one that wants to leave may take ``leaving`` seconds; one that has failed is
     started anew after ``restart`` seconds. ``overhead`` is what a worker spends on each task beside its duration.
+    ``detection`` is how well GPU tasks that nobody marked show.
     """
 
     submissions: Sequence[Submission]
@@ -36,6 +38,7 @@ class Scenario:
     jitter: float = 0.0
     server: ServerCost = field(default_factory=ServerCost)
     noise: Noise = field(default_factory=Noise)
+    detection: Detection = field(default_factory=Detection)
     overhead: float = 0.0
     faults: Sequence[Fault] = ()
     silence: float = 20.0

@@ -128,6 +128,8 @@ class World:
         """Whether the scheduler never answers at the instant at which it is told something."""
         noise = scenario.noise
         self.is_noisy = bool(noise.sigma or noise.straggler_chance)
+        self.is_watched = scenario.detection.watches
+        """Whether runs show that they use a device."""
         self.fails: Callable[[TaskId, int], Any] | None = None
         """Tells for a task and an attempt what it raises, None where it runs."""
         self.out_of_memory: Callable[[Worker], None] = _nothing
