@@ -83,7 +83,7 @@ class Simulation:
     def start_worker(self, machine: Machine, name: str) -> None:
         """Have a worker start on a machine and join."""
         world = self.world
-        self.topology.add_worker(name, machine.pool or "", machine.bandwidth)
+        self.topology.add_worker(name, machine.pool or "", machine.bandwidth, machine.pcie)
         worker = world.workers[name] = self._hands(world, machine, name)
         world.trace.note(world.clock.now, "joined", name)
         self.server.join(worker)

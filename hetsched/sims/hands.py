@@ -32,8 +32,9 @@ from hetsched.worker.transfers import Transfers
 
 from .batch import LEFT, Batch
 from .detection import sign_of
+from .device import Device
 from .memory import Memory
-from .model import Machine
+from .model import Machine, Task
 from .network.transfer import Transfer
 from .noise import factor
 from .world import World
@@ -67,6 +68,7 @@ class Hands:
         self.batches: dict[int, Batch] = {}
         self.stopped: set[TaskId] = set()
         self.memory = Memory(world.clock, self.store, machine.memory, machine.disk, self._memory_changed)
+        self.device = Device(world.tasks, machine.pcie) if machine.pcie else None
         self.alive = True
         self.frozen = False
         self.busy: dict[str, float] = dict.fromkeys(slots, 0.0)
@@ -193,6 +195,8 @@ class Hands:
         if nbytes is not None:
             self.memory.forget(task, nbytes)
             self.values.pop(task, None)
+            if self.device is not None:
+                self.device.there.discard(task)
 
     def _memory_changed(self, state: MemoryState) -> None:
         """Tell the scheduler to wait, or that it may go on; or end."""
@@ -256,6 +260,8 @@ class Hands:
             seconds *= factor(scenario.noise, scenario.seed, item[0], item[1])
         if self.memory.on_disk:
             seconds += self.memory.read(item[3])
+        if self.device is not None and item[3]:
+            seconds += self.device.crossing(item[3], kind == "gpu", self.store)
         return seconds + scenario.overhead
 
     def end(self, batch: Batch, version: int) -> None:
@@ -293,10 +299,7 @@ class Hands:
                 if i not in keep:
                     self._drop(i)
             made = world.tasks[task]
-            # Where it is to be found out whose tasks they are, one that was taken for a device's leaves nothing there.
-            real = not world.is_watched or made.is_gpu_task
-            there = made.on_device(batch.executor) if real else made.cuda_nbytes or 0
-            done.append((task, attempt, start, stop, made.nbytes, there))
+            done.append((task, attempt, start, stop, made.nbytes, self._left_on_device(task, made, batch.executor)))
         if self.stopped:
             self.stopped.difference_update(batch.rest)
             self.stopped.difference_update(run[0][0] for run in batch.runs)
@@ -304,6 +307,13 @@ class Hands:
         self.feed(
             BatchExecuted(batch.number, done, failed, left + batch.rest, missing, seen, watched=world.is_watched)
         )
+
+    def _left_on_device(self, number: TaskId, task: Task, executor: str) -> int:
+        """Bytes of its result on a device; one that was only taken for a device's task leaves nothing there."""
+        found = task.cuda_nbytes or 0 if self.world.is_watched and not task.is_gpu_task else task.on_device(executor)
+        if self.device is not None and found:
+            self.device.there.add(number)
+        return found
 
     def _seen(self, done: Sequence[Outcome]) -> list[tuple[TaskId, Evidence]]:
         """What their runs have shown of a device."""

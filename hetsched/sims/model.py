@@ -140,8 +140,9 @@ class Machine:
 
     ``classes`` says which of a task's durations an executor takes (``{"cpu": "gpu"}``: its CPU slots are as fast as
     devices); without it ``gpu`` is of class gpu and all else of class cpu. ``memory`` and ``disk`` are bytes (0: any).
-    ``bandwidth`` is that of its own link in bytes per second, each way (None: the network's). ``delay`` is what a
-    message to or from the scheduler takes, in seconds (None: the scenario's).
+    ``bandwidth`` is that of its own link in bytes per second, each way (None: the network's), and ``pcie`` that of the
+    bus between its devices and the host (0: crossing it takes no time). ``delay`` is what a message to or from the
+    scheduler takes, in seconds (None: the scenario's).
     """
 
     name: str
@@ -155,6 +156,7 @@ class Machine:
     executors: Mapping[str, int] = field(default_factory=dict)
     classes: Mapping[str, str] = field(default_factory=dict)
     bandwidth: float | None = None
+    pcie: float = 0.0
     delay: float | None = None
     window: int = 2
     ahead: float = 0.05

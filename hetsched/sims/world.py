@@ -11,6 +11,7 @@ from hetsched.core.types import Capacity, TaskId
 from hetsched.worker.instructions import WorkerInput
 
 from .clock import INSTANT, Clock
+from .device import Device
 from .memory import Memory
 from .model import Machine, Task
 from .network.transfer import Transfer
@@ -30,6 +31,8 @@ class Worker(Protocol):
     busy: dict[str, float]
     store: dict[TaskId, int]
     values: dict[TaskId, int]
+    device: Device | None
+    """Where the bus to its devices takes time."""
     alive: bool
     frozen: bool
     unreachable: bool

@@ -39,12 +39,13 @@ class Topology:
         for name, (pool, bandwidth) in (workers or {}).items():
             self.add_worker(name, pool, bandwidth)
 
-    def add_worker(self, name: str, pool: str = "", bandwidth: float | None = None) -> None:
-        """Take a worker in, with a link of its own up and down."""
+    def add_worker(self, name: str, pool: str = "", bandwidth: float | None = None, pcie: float = 0.0) -> None:
+        """Take a worker in, with a link of its own up and down, and the bus that leads from its devices."""
         self._pool[name] = pool
         own = self.spec.bandwidth if bandwidth is None else bandwidth
         self._link(f"{name} up", own)
         self._link(f"{name} down", own)
+        self._link(f"{name} pcie", pcie)
 
     def _link(self, name: str, bandwidth: float) -> None:
         if bandwidth > 0 and name not in self._number:
@@ -71,6 +72,15 @@ class Topology:
         if known is None:
             known = self._ways[source, target] = self._find(source, target)
         return known
+
+    def from_device(self, way: Way, source: str) -> Way:
+        """The same way for what is on a device of the worker it comes from, and has to come to its host first."""
+        number = self._number.get(f"{source} pcie")
+        if number is None:
+            return way
+        bus = self.capacity[number]
+        bandwidth = min(way.bandwidth, bus) if way.bandwidth else bus
+        return Way((number, *way.links), bandwidth, way.latency, way.price, way.pools)
 
     def _find(self, source: str, target: str) -> Way:
         spec = self.spec

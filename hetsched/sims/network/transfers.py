@@ -126,6 +126,8 @@ class Transfers:
         transfer.nbytes = sum(tasks[task].nbytes for task in came)
         if world.has_values:
             transfer.values = {task: source.values[task] for task in came}
+        if source.device is not None and any(task in source.device.there for task in came):
+            transfer.way = self.topology.from_device(transfer.way, source.name)
         transfer.began = world.clock.now
         if source.memory.on_disk and (wait := source.memory.read(came)):
             world.clock.at(world.clock.now + wait, self._send, transfer, transfer.version)
