@@ -267,8 +267,30 @@ class Dispatcher:
             batch.append(ts)
             for d in ts.dependents:
                 d.unplaced -= 1
-                if not d.unplaced and d.phase is _WAITING and ahead:
-                    stack.append(d)
+            if ts.dependents and ahead:
+                stack += reversed(self._placed(ts, worker, executor))  # the first on top
+
+    def _placed(self, ts: TaskState, worker: WorkerState, executor: str) -> list[TaskState]:
+        """The readers of a task given to a worker whose inputs are all there or placed, as many as are best there too.
+
+        Of more than it can start at once those go no further that would have to wait, since others may start them
+        sooner once their inputs are there; unless they are so short that it makes no difference.
+        """
+        found = [d for d in ts.dependents if not d.unplaced and d.phase is _WAITING]
+        slots = worker.capacity.executors[executor]
+        if len(found) <= slots or len(self._state.workers) < 2:
+            return found
+        wait = 0.0
+        here = 0
+        best: list[TaskState] = []
+        for d in found:
+            if here >= slots and wait > worker.capacity.ahead:
+                break
+            if self._may_run_ahead(d, worker):
+                best.append(d)
+                here += 1
+                wait += duration_of(d) / slots
+        return best
 
     def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
         if (

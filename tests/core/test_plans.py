@@ -19,10 +19,10 @@ def spec(key, *dependencies, **annotations):
 class Pair:
     """Workers "a" and "b" of two slots that hold a big result each, tasks 0 and 1, which graph 0 wants."""
 
-    def __init__(self):
+    def __init__(self, ahead=0.0):
         self.scheduler = Scheduler()
         for name in "ab":
-            self(WorkerJoined(name, Capacity({"cpu": 2}, {}, None, 2)))
+            self(WorkerJoined(name, Capacity({"cpu": 2}, {}, None, 2, ahead)))
         assert self(GraphSubmitted("c", 0, [spec("x", workers=("a",)), spec("y", workers=("b",))], [0, 1])) == {
             "a": [0],
             "b": [1],
@@ -100,3 +100,25 @@ def test_what_never_ran_is_guessed_of_no_longer_than_it_is_assigned():
     assert len(pair.worker("a").guessed) + len(pair.worker("b").guessed) == 6
     pair(GraphReleased("c", 1))
     assert (pair.worker("a").guessed, pair.worker("b").guessed) == ({}, {})
+
+
+def fan(readers, **annotations):
+    """A source and what reads it."""
+    return [spec("split", **annotations), *[spec(f"part-{n}", 0, **annotations) for n in range(readers)]]
+
+
+def test_of_many_readers_no_more_run_ahead_than_can_start_at_once():
+    pair = Pair()
+    assert pair(GraphSubmitted("c", 1, fan(8), range(9))) == {"a": [2, 3, 4]}
+    assert pair.finished("a", 2) == {"b": [5, 6, 7, 9], "a": [8, 10]}
+
+
+def test_short_readers_run_ahead_as_far_as_there_is_room():
+    pair = Pair(ahead=0.05)
+    assert pair(GraphSubmitted("c", 1, fan(8, duration=0.0001), range(9))) == {"a": [2, *range(3, 11)]}
+
+
+def test_one_worker_is_given_all_readers_ahead():
+    pair = Pair()
+    pair(WorkerLost("b", "gone"))
+    assert pair(GraphSubmitted("c", 1, fan(8), range(9)))["a"] == [2, 3, 4, 5]

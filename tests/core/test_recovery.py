@@ -187,7 +187,7 @@ def test_only_the_readers_of_the_missing_input_are_put_back() -> None:
         ("cancel", "b", [3]),  # it read what b is told to forget
         ("cancel", "a", [4]),
         ("free", "b", [1]),
-        run("b", (1, 1, []), (3, 1, [1]), (2, 1, [0, 1], {0: ["a"]})),
+        run("b", (1, 1, []), (2, 1, [0, 1], {0: ["a"]}), (4, 1, [2])),
     ]
 
 

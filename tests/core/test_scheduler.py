@@ -160,7 +160,7 @@ def test_an_empty_graph_asks_for_nothing() -> None:
 def test_a_graph_waits_for_the_first_worker() -> None:
     b = Bench()
     assert b.submit(DIAMOND, [3]) == []
-    assert b.join("a") == [b.order("a", t(0, uses=2), t(2, 0, uses=1), t(1, 0, uses=1), t(3, 1, 2))]
+    assert b.join("a") == [b.order("a", t(0, uses=2), t(1, 0, uses=1), t(2, 0, uses=1), t(3, 1, 2))]
 
 
 # What a worker is given ahead of time
