@@ -79,6 +79,7 @@ def test_p18_one_device_of_two_is_full(site):
         made = [client.submit(on_device_number, host, number, executor="gpu") for host, number in pairs]
         hetsched.wait(made)
         facts = facts_when(client, lambda f: f["packed"] == 2)
+        assert client.scheduler_info()["workers"]["w"]["devices"] == {"cuda": 2}
         assert [list(facts["on_devices"]), facts["cuda_nbytes"]] == [[EACH, 3 * EACH], 4 * EACH]
         for got, host in zip(client.gather(made), hosts, strict=True):
             np.testing.assert_array_equal(got, host)
