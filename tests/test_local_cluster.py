@@ -56,6 +56,7 @@ def test_workers_come_and_go():
         }  # fmt: skip
         assert workers["worker-2"]["executors"]["gpu"] == 1
         assert "gpu" not in workers["own"]["executors"]
+        assert (workers["worker-2"]["devices"], workers["own"]["devices"]) == ({"cuda": 1}, {})
         assert workers["own"]["resources"] == {"GB": 2.0}
         cluster.scale(2)
         assert list(cluster.workers) == ["worker-0", "worker-1"]

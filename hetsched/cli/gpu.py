@@ -45,16 +45,23 @@ def report(address: str | None, **options: Any) -> None:
 
 @gpu.command(cls=Command)
 @click.argument("pattern", required=False)
-@click.option("--all", "everything", is_flag=True, help="Forget everything, and remove the file.")
+@click.option("--all", "everything", is_flag=True, help="Forget everything, whatever state the file is in.")
 def forget(pattern: str | None, everything: bool) -> None:
-    """Forget what is remembered on this machine of the functions whose name fits PATTERN, such as "resize*"."""
-    if everything:
-        default_path().unlink(missing_ok=True)
-        click.echo(f"removed {default_path()}")
-    elif pattern is None:
+    """Forget what is remembered on this machine of the functions whose name fits PATTERN, such as "resize*".
+
+    Programs and schedulers that run meanwhile go on as they are. What they know of such functions they will not write
+    down again; a new start learns anew.
+    """
+    if not everything and pattern is None:
         raise click.UsageError("say of which functions, by a PATTERN, or --all")
-    else:
-        click.echo(f"forgot {Learned().forget(pattern)} functions")
+    try:
+        if everything:
+            Learned().forget_all()
+            click.echo(f"forgot everything in {default_path()}")
+        else:
+            click.echo(f"forgot {Learned().forget(pattern or '')} functions")
+    except OSError as error:
+        sys.exit(f"hetsched gpu forget: {error}")
 
 
 def _ask(address: str, secrets: dict[str, Any]) -> list[GpuRow]:

@@ -200,7 +200,7 @@ class _Life:
         return Secrets(self._credentials.token, self._credentials.server_tls, self._credentials.client_tls)
 
     def _hello(self) -> Hello:
-        devices = ("cuda",) if self._settings.gpus else ()
+        devices = {"cuda": self._settings.gpus} if self._settings.gpus else {}
         return introduce(
             "worker", self._settings.name, devices=devices, pins=config.pins(), max_frame=config.size("comm.max-frame")
         )

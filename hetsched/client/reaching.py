@@ -107,14 +107,15 @@ def _keys_of(cluster: Any, token_file: Any, tls: Any) -> tuple[bytes | None, Any
     return token, token_file, tls or getattr(cluster, "tls", None)
 
 
-def _devices() -> tuple[str, ...]:
-    """The kinds of devices whose objects can come here: those whose library is in use."""
-    return ("cuda",) if "cupy" in sys.modules and _cuda_works() else ()
+def _devices() -> dict[str, int]:
+    """How many devices there are of those kinds whose objects can come here: those whose library is in use."""
+    count = _cuda_devices() if "cupy" in sys.modules else 0
+    return {"cuda": count} if count else {}
 
 
-def _cuda_works() -> bool:
+def _cuda_devices() -> int:
     try:
-        return bool(sys.modules["cupy"].cuda.is_available())
+        return int(sys.modules["cupy"].cuda.runtime.getDeviceCount())
     except Exception:  # the library's own troubles
-        return False
+        return 0
 

@@ -57,7 +57,8 @@ class Hello(NamedTuple):
     devices whose objects it can take, such as ``("cuda",)``. ``libraries`` gives versions by name. ``max_frame`` and
     ``max_header`` are the bytes it takes in one frame and in one header. ``nonce`` is made anew for each connection.
     ``pins`` holds what a person wants whatever the peers like: a compression's name or ``"none"`` under
-    ``"send-compression"`` and ``"receive-compression"``, a number under ``"pickle-protocol"``.
+    ``"send-compression"`` and ``"receive-compression"``, a number under ``"pickle-protocol"``. ``device_counts``
+    tells how many devices of each kind it has; a peer need not say, and nothing is agreed on by it.
     """
 
     role: Role
@@ -73,6 +74,7 @@ class Hello(NamedTuple):
     max_header: int
     nonce: bytes = b""
     pins: dict[str, str | int] = {}  # noqa: RUF012 - never changed
+    device_counts: dict[str, int] = {}  # noqa: RUF012 - never changed
 
 
 class Terms(NamedTuple):
@@ -239,6 +241,11 @@ def _are_pins(value: object) -> bool:
     )
 
 
+def _are_counts(value: object) -> bool:
+    count = _is_int(0, 65535)
+    return type(value) is dict and len(value) <= _ITEMS and all(_is_text(k) and count(n) for k, n in value.items())
+
+
 # What each field must be, in words and in code.
 _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "role": ("scheduler, worker or client", ("scheduler", "worker", "client").__contains__),
@@ -254,6 +261,7 @@ _FIELDS: dict[str, tuple[str, Callable[[object], bool]]] = {
     "max_header": ("a number of bytes below 4 GiB", _is_int(1, 2**32 - 1)),
     "nonce": (f"{NONCE_BYTES} bytes", lambda value: type(value) is bytes and len(value) == NONCE_BYTES),
     "pins": ("texts and a number by name", _are_pins),
+    "device_counts": ("numbers by printable name", _are_counts),
 }
 
 
@@ -265,7 +273,7 @@ def encode_hello(hello: Hello) -> bytes:
     if unknown := sorted(set(hello.pins) - set(PINS)):
         raise ValueError(f"no such pin: {', '.join(unknown)}; there are {', '.join(PINS)}")
     fields = hello._asdict()
-    for name in ("libraries", "pins"):
+    for name in ("libraries", "pins", "device_counts"):
         fields[name] = dict(sorted(fields[name].items()))
     try:
         data = cast("bytes", msgpack.packb(fields))
@@ -286,6 +294,7 @@ def decode_hello(data: bytes | memoryview) -> Hello:
     fields = _unpack(data)
     if type(fields) is not dict:
         raise ProtocolError(f"a Hello is a map, not {type(fields).__name__}")
+    fields.setdefault("device_counts", {})
     for name, (meaning, holds) in _FIELDS.items():
         if name not in fields:
             raise ProtocolError(f"the Hello has no {name!r}")

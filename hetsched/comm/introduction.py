@@ -42,13 +42,14 @@ def introduce(
     role: Role,
     name: str,
     *,
-    devices: tuple[str, ...] = (),
+    devices: Mapping[str, int] | None = None,
     pins: Mapping[str, str | int] | None = None,
     max_frame: int = MAX_FRAME,
 ) -> Hello:
-    """Make this process's Hello. ``devices`` are the kinds of device objects it can take."""
+    """Make this process's Hello. ``devices`` are the kinds of device objects it takes, and how many it has of each."""
+    counts = dict(devices or {})
     byteorder = sys.byteorder
     return Hello(
-        role, name, PROTOCOLS, sys.version_info[:3], HIGHEST_PICKLE, available(), byteorder, devices,
-        _versions(), max_frame, MAX_HEADER, b"", dict(pins or {}),
+        role, name, PROTOCOLS, sys.version_info[:3], HIGHEST_PICKLE, available(), byteorder, tuple(counts),
+        _versions(), max_frame, MAX_HEADER, b"", dict(pins or {}), counts,
     )  # fmt: skip

@@ -10,14 +10,14 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from .pieces import DLPACK, Device, Piece, Way
+from .pieces import DLPACK, UNTOLD, Device, Piece, Way
 
 __all__ = ["WAYS", "by_arrow", "by_protocol"]
 
 
 def by_protocol(obj: Any) -> Iterable[Piece]:
     """By ``__dlpack_device__`` and ``__cuda_array_interface__``; raises what the object raises."""
-    kind, index = "cuda", 0
+    kind, index = "cuda", UNTOLD
     code = getattr(obj, "__dlpack_device__", None)
     if code is not None:
         number, index = code()
@@ -85,7 +85,7 @@ def _arrow(obj: Any) -> Iterable[Any]:
     """pyarrow: nearly always on the host, and quick to say so."""
     if getattr(obj, "is_cpu", True):
         return ()
-    device = Device(DLPACK.get(int(getattr(obj, "device_type", 2)), "cuda"), 0)
+    device = Device(DLPACK.get(int(getattr(obj, "device_type", 2)), "cuda"), UNTOLD)
     return (Piece(device, int(obj.nbytes), owner=id(obj)),)
 
 

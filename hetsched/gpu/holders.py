@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from .pieces import Device, Piece, Way
+from .pieces import UNTOLD, Device, Piece, Way
 
 __all__ = ["WAYS"]
 
@@ -22,7 +22,7 @@ def _frame(frame: Any) -> Iterator[Any]:
         yield from _buffers(column, 0)
     if not columns:
         used = frame.memory_usage(deep=False)
-        yield Piece(Device("cuda", 0), int(used if isinstance(used, int) else used.sum()), owner=id(frame))
+        yield Piece(Device("cuda", UNTOLD), int(used if isinstance(used, int) else used.sum()), owner=id(frame))
 
 
 def _columns(frame: Any) -> Iterator[Any]:
@@ -41,7 +41,7 @@ def _buffers(column: Any, depth: int) -> Iterator[Piece]:
     for name in ("base_data", "base_mask"):
         buffer = getattr(column, name, None)
         if buffer is not None and not getattr(buffer, "is_spilled", False):
-            yield Piece(Device("cuda", 0), int(buffer.size), owner=id(getattr(buffer, "owner", None) or buffer))
+            yield Piece(Device("cuda", UNTOLD), int(buffer.size), owner=id(getattr(buffer, "owner", None) or buffer))
     if depth < 4:
         for child in getattr(column, "base_children", None) or ():
             yield from _buffers(child, depth + 1)

@@ -13,9 +13,12 @@ from itertools import islice
 from typing import Any, Final
 
 from . import arrays, holders
-from .pieces import Device, Piece, Way, total
+from .pieces import UNTOLD, Device, Piece, Way, total
 
-__all__ = ["Device", "Piece", "cuda_nbytes", "devices_of", "may_hold_device", "may_live_on_device", "register"]
+__all__ = [
+    "UNTOLD", "Device", "Piece", "cuda_nbytes", "device_number", "devices_of", "may_hold_device", "may_live_on_device",
+    "register",
+]  # fmt: skip
 
 _MOST_TYPES: Final = 10_000
 _DEPTH: Final = 4
@@ -64,6 +67,17 @@ def devices_of(obj: Any) -> tuple[Device, ...]:
         return tuple(sorted({piece.device for piece in _pieces(obj, way, 0, set())}))
     except Exception:  # user code
         return ()
+
+
+def device_number(obj: Any) -> int | None:
+    """The number, as CUDA or ROCm counts, of the one device that all of an object's data on devices live on.
+
+    None where there are several, or none, where it is another kind of device or which one is not told. Never raises.
+    """
+    devices = devices_of(obj)
+    if len(devices) != 1 or devices[0].kind not in ("cuda", "rocm") or devices[0].index == UNTOLD:
+        return None
+    return devices[0].index
 
 
 def may_live_on_device(kind: type) -> bool:

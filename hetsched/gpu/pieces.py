@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, TypeAlias
 
-__all__ = ["DLPACK", "Device", "Piece", "Way", "total"]
+__all__ = ["DLPACK", "UNTOLD", "Device", "Piece", "Way", "total"]
 
 
 class Device(NamedTuple):
-    """A device: its kind ("cuda", "rocm", "mps", ...) and which of them."""
+    """A device: its kind ("cuda", "rocm", "mps", ...) and which of them; :data:`UNTOLD` if an object does not tell."""
 
     kind: str
     index: int  # type: ignore[assignment]  # it hides a method of tuples
@@ -30,18 +30,21 @@ class Piece(NamedTuple):
 Way: TypeAlias = Callable[[Any], Iterable[Any]]
 """Gives the pieces of an object, and the objects in it."""
 
+UNTOLD: Final = -1
+"""The number of a device of which only the kind is known."""
+
 DLPACK: Final = {2: "cuda", 10: "rocm", 13: "cuda"}
 """DLPack's device types whose memory is a device's: CUDA, ROCm, CUDA managed (pinned host memory, 3, is the host's)."""
 
 
 def total(pieces: Iterable[Piece]) -> int:
-    """The bytes of pieces together; where they overlap, they count once."""
-    spans: dict[Device, list[tuple[int, int]]] = {}
+    """The bytes of pieces together; where they overlap, they count once. All devices of a kind share addresses."""
+    spans: dict[str, list[tuple[int, int]]] = {}
     owned: dict[tuple[Device, int], int] = {}
     loose = 0
     for device, nbytes, address, owner in pieces:
         if address:
-            spans.setdefault(device, []).append((address, address + nbytes))
+            spans.setdefault(device.kind, []).append((address, address + nbytes))
         elif owner:
             owned[device, owner] = max(nbytes, owned.get((device, owner), 0))
         else:

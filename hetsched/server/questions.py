@@ -73,6 +73,7 @@ def _info(state: State, links: Sequence[Link]) -> dict[str, Any]:
         about = {
             "address": link.channel.peername,
             "python": ".".join(map(str, link.channel.peer.python)),
+            "devices": {kind: link.channel.peer.device_counts.get(kind) for kind in link.channel.peer.devices},
             "terms": dict(link.channel.terms._asdict()),
             "bytes_in": link.channel.bytes_in,
             "bytes_out": link.channel.bytes_out,

@@ -120,7 +120,9 @@ class Server:
                     for link in (*self._post.workers.values(), *self._post.clients.values()):
                         nursery.start_soon(link.close, "the scheduler ends")
             if self._learned is not None:
-                self._learned.note(lessons(cases_of(self.scheduler.state), everything=True))
+                found = lessons(cases_of(self.scheduler.state), everything=True)
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(self._learned.note, found)
 
     def stop(self) -> None:
         """Have :meth:`serve` tell all peers that it ends, and return."""
@@ -216,6 +218,8 @@ class Server:
             messages, frames = await channel.receive()
             link.heard = perf_counter()
             left = iter(frames)
+            if self._learned is not None and isinstance(link, ClientLink) and self._learned.is_stale():
+                await trio.to_thread.run_sync(self._learned.refresh)
             for message in messages:
                 if isinstance(link, WorkerLink):
                     self._hear_worker(link, message)
@@ -266,7 +270,7 @@ class Server:
                     raise ProtocolError(f"the tasks from {message.first} on came after {len(graph.tasks)}")
                 if graph is not None or not message.first:
                     if self._learned is not None and message.makers:
-                        message = message._replace(makers=self._learned.recall(message.makers))
+                        message = message._replace(makers=self._learned.recall(message.makers, read=False))
                     self.feed(self._depot.take(message, frames))
                 else:
                     self._depot.take(message, frames)  # it was refused or given up meanwhile

@@ -216,7 +216,7 @@ class Hands:
 
     def _execute(self, order: Execute) -> None:
         """Find out what a batch will come to, and have its end happen."""
-        executor, number, items = order
+        executor, number, items, _ = order
         world = self.world
         batch = self.batches[number] = Batch(number, executor, self._free_slots[executor].pop())
         kind = self._kinds[executor]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .jobs import Job, JobPhase
+from .lanes import GPU
 from .state import WorkerState
 
 __all__ = ["check"]
@@ -26,6 +27,8 @@ def check(mind: WorkerState) -> None:
             used[batch.executor] += 1
             for name, amount in batch.resources:
                 in_use[name] = in_use.get(name, 0.0) + amount
+        several = mind.admission.several and batch.executor == GPU
+        assert (batch.device >= 0) == several, f"batch {batch.number} on device {batch.device}"
         for job in batch.jobs.values():
             assert job.phase in (JobPhase.QUEUED, JobPhase.CANCELLED), f"{job!r} is in a batch"
     for name, lane in mind.lanes.items():

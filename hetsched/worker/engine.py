@@ -72,12 +72,12 @@ class Engine:
         self.pool = pool
         self.store: MutableMapping[TaskId, Any] = {} if store is None else store
         # A store that can lets many results go in one step.
-        self._device_room: Callable[[], int | None] = getattr(self.store, "device_room", lambda: None)
+        self._device_room: Callable[[], Sequence[int] | None] = getattr(self.store, "device_room", lambda: None)
         self._drop: Callable[[Sequence[TaskId]], list[Any]] = getattr(self.store, "drop", self._pop_each)
         self._fetch = fetch
         self._note = note
         self._lock = threading.Lock()
-        self._mind = WorkerState(worker, executors, resources)
+        self._mind = WorkerState(worker, executors, resources, devices)
         self._measure = measure
         self._send = send
         self._after = after
@@ -204,8 +204,8 @@ class Engine:
         kept: RunningBatch | None = None
         for instruction in instructions:
             match instruction:
-                case Execute(name, number, items):
-                    executor = self._choose(name, mine if kept is None else None)
+                case Execute(name, number, items, device):
+                    executor = self._choose(name, device, mine if kept is None else None)
                     batch = self._running[number] = RunningBatch(number, name, items, self._stopped, self)
                     self._whose[number] = executor
                     if executor is mine and kept is None:
@@ -246,9 +246,11 @@ class Engine:
             if child is not None and batch.task in self._stopped:
                 child.kill()
 
-    def _choose(self, name: str, mine: Executor | None) -> Executor:
-        """Pick who runs a batch: the thread that asks if it may, else one with a slot to spare."""
+    def _choose(self, name: str, device: int, mine: Executor | None) -> Executor:
+        """Pick who runs a batch, on that device if any: the asking thread if it may, else one with a slot to spare."""
         lane = self._lanes[name]
+        if device >= 0:
+            lane = [executor for executor in lane if executor.device == device]
         if mine in lane and mine is not None:
             return mine
         return min(lane, key=lambda executor: (executor.outstanding - executor.blocked, executor.blocked))

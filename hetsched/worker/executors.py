@@ -53,7 +53,7 @@ class Executor:
         self._report = report
         self._nudged = nudged
         self._lock = lock
-        self._device = device
+        self.device = device
         self._serial = 0
         self._children: list[ChildProcess] = []
 
@@ -138,9 +138,9 @@ class Executor:
     def run(self, batch: RunningBatch, child: ChildProcess | None = None) -> Report:
         """Run a batch in this thread."""
         before = enter(batch)
-        if self._device is not None:
-            bind_device(self._device)
-        care = supervisor(self.name, self._store)
+        if self.device is not None:
+            bind_device(self.device)
+        care = supervisor(self.name, self._store, self.device)
         seen, watched = ([], False) if care is None else (care.seen, care.watched)
         report = Report(batch.number, [], [], [], [], seen, [], watched)
         batch.child = child

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
@@ -11,6 +11,7 @@ from hetsched.core.evidence import Evidence
 from hetsched.core.types import Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
+    "ANY_DEVICE",
     "BatchExecuted",
     "Drop",
     "Execute",
@@ -28,6 +29,9 @@ __all__ = [
     "WorkerInput",
 ]
 
+ANY_DEVICE: Final = -1
+"""No device in particular: where there are not several, or none is used."""
+
 Item: TypeAlias = "tuple[TaskId, int, TaskSpec, Sequence[TaskId], Sequence[TaskId]]"
 """One task of a batch: id, attempt, what to run, its inputs, and the results nobody needs once it has run."""
 
@@ -38,7 +42,8 @@ class BatchExecuted(NamedTuple):
     ``failed`` holds ``(task, attempt, error, may_retry)``; ``left`` the tasks it did not run: stopped, without an
     input because an earlier one failed, or handed back because time ran out. ``missing`` are inputs that were not in
     the store when they were looked for. ``seen``, ``watched`` and ``device`` are as for TasksFinished and TasksFailed.
-    ``device_room`` is how many bytes of device memory results may still take, None where there is no limit.
+    ``device_room`` is how many bytes of device memory results may still take, on all devices together and, where there
+    are several, on each; None where there is no limit.
     """
 
     batch: int
@@ -49,7 +54,7 @@ class BatchExecuted(NamedTuple):
     seen: Sequence[tuple[TaskId, Evidence]] = ()
     device: Sequence[tuple[TaskId, str]] = ()
     watched: bool = False
-    device_room: int | None = None
+    device_room: Sequence[int] | None = None
 
 
 class TasksReclaimed(NamedTuple):
@@ -87,11 +92,12 @@ class KeysFetched(NamedTuple):
 
 
 class Execute(NamedTuple):
-    """Run these, one after another, in one slot of an executor."""
+    """Run these, one after another, in one slot of an executor: one of that device, unless it is negative."""
 
     executor: str
     batch: int
     items: Sequence[Item]
+    device: int = ANY_DEVICE
 
 
 class Reclaim(NamedTuple):

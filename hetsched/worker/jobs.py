@@ -12,6 +12,8 @@ from hetsched.core.commands import RunTask
 from hetsched.core.needs import level_of
 from hetsched.core.types import TaskId
 
+from .instructions import ANY_DEVICE
+
 __all__ = [
     "ABSENT",
     "CANCELLED",
@@ -245,11 +247,12 @@ class Lane:
 class Batch:
     """What one slot is busy with."""
 
-    __slots__ = ("asked", "executor", "independent", "jobs", "level", "number", "resources", "yielded")
+    __slots__ = ("asked", "device", "executor", "independent", "jobs", "level", "number", "resources", "yielded")
 
     def __init__(self, number: int, executor: str, resources: tuple[tuple[str, float], ...]) -> None:
         self.number = number
         self.executor = executor
+        self.device = ANY_DEVICE
         self.resources = resources
         self.jobs: dict[TaskId, Job] = {}
         self.yielded = False

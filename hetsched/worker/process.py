@@ -35,6 +35,7 @@ from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks
 from hetsched.core.events import CapacityChanged, TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
+from hetsched.gpu.objects import device_number
 
 from .device_memory import DeviceLimit
 from .engine import Engine
@@ -126,7 +127,10 @@ class WorkerProcess:
         most = int(limit * target) if limit and target is not None else None
         self._device_limit = DeviceLimit(offer.device_memory_limit, offer.devices)
         device_most = self._device_limit.target
-        self._store = _Results(most, offer.local_directory, device_target=device_most, say=log.warning)
+        self._store = _Results(
+            most, offer.local_directory, device_target=device_most, device_targets=self._device_limit.each,
+            locate=device_number if offer.devices > 1 else None, say=log.warning,
+        )  # fmt: skip
         self._transfers = Transfers(offer.name, self._say)
         # Only between pools are links told apart.
         self._peers = Peers(hello, secrets, None if offer.capacity.pool is None else self._transfers.note)
@@ -333,7 +337,7 @@ class WorkerProcess:
             sizes = list(sizes)
             if any(cuda for _, _, cuda in sizes):
                 limit.learn()
-                store.device_target = limit.target
+                store.device_target, store.device_targets = limit.target, limit.each
         if store.target is not None:
             store.note_many(sizes)
         elif store.device_target is not None:

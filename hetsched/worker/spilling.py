@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import pickle
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from hetsched.comm.serialize import deserialize, serialize
 from hetsched.core.types import TaskId
 
 from .spill_files import SpillFiles
-from .usage import Usage
+from .usage import UNKNOWN, Usage
 
-__all__ = ["MISSING", "RETRY_SECONDS", "Away", "Dump", "Load", "Spiller", "dump_here", "load_here"]
+__all__ = ["MISSING", "NOWHERE", "RETRY_SECONDS", "Away", "Dump", "Load", "Spiller", "dump_here", "load_here"]
 
 RETRY_SECONDS = 30.0
 """After a write that failed the disk is left alone for this time, or until a file of ours goes."""
@@ -40,6 +40,10 @@ def load_here(header: Any, frames: Sequence[Any]) -> Any:
     return deserialize(header, frames)
 
 
+NOWHERE: Final[Mapping[TaskId, int]] = {}
+"""No device of any result is known."""
+
+
 class Away(NamedTuple):
     """A result that is not in memory as itself: its size there, and what it is in now."""
 
@@ -60,7 +64,12 @@ class Spiller:
     """
 
     def __init__(
-        self, directory: str | Path | None, dump: Dump, load: Load, say: Callable[[str], None] | None = None
+        self,
+        directory: str | Path | None,
+        dump: Dump,
+        load: Load,
+        say: Callable[[str], None] | None = None,
+        locate: Callable[[Any], int | None] | None = None,
     ) -> None:
         self.lock = threading.Lock()
         self.fast: dict[TaskId, Any] = {}
@@ -72,6 +81,7 @@ class Spiller:
         self._dump = dump
         self._load = load
         self._say = say
+        self._locate = locate
         self._said: set[str] = set()
         self._files = SpillFiles(directory)
         self._unloadable: set[TaskId] = set()
@@ -79,12 +89,29 @@ class Spiller:
         self._rest_until = 0.0
         self._closed = False
 
-    def count_many(self, sizes: Iterable[tuple[TaskId, int, int]]) -> None:
-        """Count those results, given as ``(task, nbytes, cuda_nbytes)``, that are in memory (with the lock held)."""
+    def located(self, sizes: Iterable[tuple[TaskId, int, int]]) -> dict[TaskId, int]:
+        """The devices of those results that are on one that is known (without the lock, as it looks into them)."""
+        where: dict[TaskId, int] = {}
+        for key, _, cuda in sizes if self._locate is not None else ():
+            device = self._device_of(self.fast.get(key)) if cuda else UNKNOWN
+            if device != UNKNOWN:
+                where[key] = device
+        return where
+
+    def _device_of(self, value: Any) -> int:
+        device = self._locate(value) if self._locate is not None else None
+        return UNKNOWN if device is None else device
+
+    def count_many(self, sizes: Iterable[tuple[TaskId, int, int]], where: Mapping[TaskId, int] = NOWHERE) -> None:
+        """Count those results, given as ``(task, nbytes, cuda_nbytes)``, that are in memory (with the lock held).
+
+        ``where`` is what :meth:`located` gave of them.
+        """
         fast, unloadable, count = self.fast, self._unloadable, self.usage.count
         for key, nbytes, cuda in sizes:
             if key in fast:
-                count(key, nbytes - cuda if nbytes > cuda else 0, cuda, key not in unloadable)
+                device = where.get(key, UNKNOWN) if cuda else UNKNOWN
+                count(key, nbytes - cuda if nbytes > cuda else 0, cuda, key not in unloadable, device)
 
     def forget(self, key: TaskId) -> Path | None:
         """Count a result no more, and drop it if it is away (with the lock held); give the file to :meth:`remove`."""
@@ -101,7 +128,7 @@ class Spiller:
             self._files.remove(path)
             self._rest_until = 0.0  # there may be space again
 
-    def fetch(self, key: TaskId, target: int | None, device_target: int | None) -> Any:
+    def fetch(self, key: TaskId, target: int | None, device_target: int | None, each: Sequence[int] = ()) -> Any:
         """Give a result, and bring it back into memory if it is away; KeyError if it is not here."""
         while True:
             with self.lock:
@@ -115,14 +142,23 @@ class Spiller:
                 value = self._unpack(key, away) if self.away.get(key) is away else MISSING
                 if value is MISSING:
                     continue
+                device = self._device_of(value) if away.size[1] else UNKNOWN
                 with self.lock:
-                    path = self._came_back(key, value, away)
+                    path = self._came_back(key, value, away, device)
             self.remove(path)
-            self.fit(target, device_target, keep=key)
+            self.fit(target, device_target, each, keep=key)
             return value
 
-    def fit(self, target: int | None, device_target: int | None, keep: TaskId | None = None) -> None:
-        """Move what is too much, but not ``keep``; nothing is too much for a target of None."""
+    def fit(
+        self, target: int | None, device_target: int | None, each: Sequence[int] = (), keep: TaskId | None = None
+    ) -> None:
+        """Move what is too much, but not ``keep``; nothing is too much for a target of None.
+
+        ``each`` holds the targets of the single devices, where there are several.
+        """
+        for device, most in enumerate(each):
+            if self.usage.held.get(device, 0) > most:
+                self.shrink_device(most, keep, device)
         if device_target is not None and self.usage.cuda_nbytes > device_target:
             self.shrink_device(device_target, keep)
         if target is not None and self.usage.host_nbytes > target:
@@ -139,12 +175,12 @@ class Spiller:
             freed += self._to_disk(key)
         return freed
 
-    def shrink_device(self, goal: int, keep: TaskId | None = None) -> int:
-        """Pack device results until ``goal`` bytes are left in device memory; return the bytes that went."""
+    def shrink_device(self, goal: int, keep: TaskId | None = None, device: int | None = None) -> int:
+        """Pack results until ``goal`` bytes are left on devices, or on one ``device``; return the bytes that went."""
         freed = 0
         while True:
             with self.lock:
-                key = self.usage.take_device(goal, keep)
+                key = self.usage.take_device(goal, keep, device)
             if key is None:
                 return freed
             freed += self._to_host(key)
@@ -203,13 +239,13 @@ class Spiller:
         self.fast.pop(key, None)
         self.usage.forget(key)
 
-    def _came_back(self, key: TaskId, value: Any, away: Away) -> Path | None:
+    def _came_back(self, key: TaskId, value: Any, away: Away, device: int) -> Path | None:
         if self.away.get(key) is not away:  # taken out or written to disk meanwhile: it is the reader's alone
             return None
         self.fast[key] = value
         self.read += away.path is not None
         path = self.forget(key)
-        self.count_many([(key, sum(away.size), away.size[1])])
+        self.count_many([(key, sum(away.size), away.size[1])], {key: device})
         return path
 
     def _pack(self, key: TaskId, value: Any) -> tuple[Any, Sequence[Any]] | None:

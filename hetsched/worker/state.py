@@ -11,10 +11,11 @@ from hetsched.core.needs import DEEPER
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
-from .admission import Admission
+from .admission import NO_DEVICE, Admission
 from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
 from .instructions import (
+    ANY_DEVICE,
     BatchExecuted,
     Drop,
     Execute,
@@ -39,7 +40,9 @@ __all__ = ["WorkerState"]
 class WorkerState:
     """A pure function of what it is told, in the shape of the scheduler: inputs in, instructions out."""
 
-    def __init__(self, worker: WorkerId, executors: Mapping[str, int], resources: Mapping[str, float]) -> None:
+    def __init__(
+        self, worker: WorkerId, executors: Mapping[str, int], resources: Mapping[str, float], devices: int = 0
+    ) -> None:
         self.worker = worker
         self.jobs: dict[TaskId, Job] = {}
         self.lanes: dict[str, Lane] = {name: Lane(slots) for name, slots in executors.items()}
@@ -49,7 +52,7 @@ class WorkerState:
         self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
         self._next_batch = 0
-        self.admission = Admission()
+        self.admission = Admission(devices, executors.get(GPU, 0))
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -179,8 +182,11 @@ class WorkerState:
                     break
                 if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
                     break
-                if executor == GPU and not self.admission.admits(lane, self.batches.values(), executor):
-                    break
+                device = ANY_DEVICE
+                if executor == GPU:
+                    device = self.admission.place(lane, self.batches.values(), executor)
+                    if device == NO_DEVICE:
+                        break
                 jobs = pick(lane, executor, self.available)
                 if not jobs:
                     break
@@ -189,8 +195,9 @@ class WorkerState:
                 self._next_batch += 1
                 batch = self.batches[number] = Batch(number, executor, jobs[0].resources)
                 batch.level = jobs[0].level
+                batch.device = device
                 self._take_resources(batch, -1.0)
-                out.append(Execute(executor, number, items_of(batch, jobs, self.jobs)))
+                out.append(Execute(executor, number, items_of(batch, jobs, self.jobs), device))
 
     def _is_deeper(self, lane: Lane) -> bool:
         """Tell whether what is next was asked for by a task that waits: others would stack up on it in its thread."""
@@ -264,6 +271,8 @@ class WorkerState:
     def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
         batch = self.batches.pop(event.batch)
         self.admission.room = event.device_room
+        if batch.device != ANY_DEVICE:
+            self.admission.before = batch.device
         if batch.yielded:
             self.lanes[batch.executor].yielded = [n for n in self.lanes[batch.executor].yielded if n != batch.level]
         else:

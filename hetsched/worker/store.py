@@ -7,13 +7,14 @@ stand-in: what is read comes back first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from hetsched.core.types import TaskId
 
-from .spilling import MISSING, Dump, Load, Spiller, dump_here, load_here
+from .spilling import MISSING, NOWHERE, Dump, Load, Spiller, dump_here, load_here
+from .usage import UNKNOWN
 
 __all__ = ["Store", "StoreStats"]
 
@@ -32,6 +33,8 @@ class StoreStats(NamedTuple):
     read: int
     lost: int
     """Results whose file was gone or that could not be made of it."""
+    on_devices: tuple[int, ...] = ()
+    """``cuda_nbytes`` of each device, where there are several; of what is on one that is known."""
 
 
 class Store(MutableMapping[TaskId, Any]):
@@ -41,10 +44,11 @@ class Store(MutableMapping[TaskId, Any]):
     others. KeyError says that the result is not here, or no more: whoever needs it has to get it anew.
 
     ``target`` is the limit of host memory and ``device_target`` that of device memory, in bytes; None and 0 are none.
-    They hold for what was noted (:meth:`note`), or for all that is stored where ``measure`` is given. ``say`` gets a
-    sentence on each kind of trouble, once, on any thread: a full disk, a value that cannot be serialised, a file that
-    is gone. None of them does harm to anything else. ``directory`` is for the files (None: the system's for temporary
-    ones).
+    ``device_targets``, where there are several devices, are those of each; ``locate`` tells the number of a result's
+    device, and one of which it gives None counts for ``device_target`` alone. All hold for what was noted
+    (:meth:`note`), or for all that is stored where ``measure`` is given. ``say`` gets a sentence on each kind of
+    trouble, once, on any thread: a full disk, a value that cannot be serialised, a file that is gone. None of them does
+    harm to anything else. ``directory`` is for the files (None: the system's for temporary ones).
     """
 
     def __init__(
@@ -56,11 +60,15 @@ class Store(MutableMapping[TaskId, Any]):
         dump: Dump = dump_here,
         load: Load = load_here,
         measure: Callable[[Any], tuple[int, int]] | None = None,
+        device_targets: Sequence[int] = (),
+        locate: Callable[[Any], int | None] | None = None,
         say: Callable[[str], None] | None = None,
     ) -> None:
         self.target = target or None
         self.device_target = device_target or None
-        self._spiller = Spiller(directory, dump, load, say)
+        self.device_targets = tuple(device_targets)
+        self._spiller = Spiller(directory, dump, load, say, locate)
+        self._locates = locate is not None
         self._lock = self._spiller.lock
         self._fast = self._spiller.fast
         self._away = self._spiller.away
@@ -165,10 +173,17 @@ class Store(MutableMapping[TaskId, Any]):
 
         Writes to disk what is too much then, in the caller's thread: call it with no lock held.
         """
+        where: Mapping[TaskId, int] = NOWHERE
+        if self._locates:
+            sizes = list(sizes)
+            where = self._spiller.located(sizes)
+        usage = self._usage
         with self._lock:
-            self._spiller.count_many(sizes)
-            self._recording = (self.target is not None and self._usage.host_nbytes > self.target // 2) or (
-                self.device_target is not None and self._usage.cuda_nbytes > self.device_target // 2
+            self._spiller.count_many(sizes, where)
+            self._recording = (
+                (self.target is not None and usage.host_nbytes > self.target // 2)
+                or (self.device_target is not None and usage.cuda_nbytes > self.device_target // 2)
+                or any(usage.held.get(n, 0) > most // 2 for n, most in enumerate(self.device_targets))
             )
         self._fit()
 
@@ -177,20 +192,30 @@ class Store(MutableMapping[TaskId, Any]):
         goal = self.target if target is None else target
         return 0 if goal is None else self._spiller.shrink(goal)
 
-    def spill_device(self, nbytes: int | None = None) -> int:
+    def spill_device(self, nbytes: int | None = None, device: int | None = None) -> int:
         """Pack device results into host memory, at least ``nbytes`` or all; return the bytes of device memory freed.
 
-        They are on the device again when they are read. What is beyond the limit of host memory then goes to disk.
+        With a ``device``, all of those that are not known to be on another. They are on the device again when they are
+        read. What is beyond the limit of host memory then goes to disk.
         """
-        goal = 0 if nbytes is None else max(self._usage.cuda_nbytes - nbytes, 0)
-        freed = self._spiller.shrink_device(goal)
+        shrink = self._spiller.shrink_device
+        if device is None:
+            freed = shrink(0 if nbytes is None else max(self._usage.cuda_nbytes - nbytes, 0))
+        else:
+            freed = shrink(0, device=device) + shrink(0, device=UNKNOWN)
         self._fit()
         return freed
 
-    def device_room(self) -> int | None:
-        """How many bytes of device memory results may still take before some have to leave; None: there is no limit."""
-        target = self.device_target
-        return None if target is None else target - self._usage.cuda_nbytes
+    def device_room(self) -> Sequence[int] | None:
+        """How many bytes of device memory results may still take before some have to leave; None: there is no limit.
+
+        The first number is for all devices together, the others, where there are several, for each.
+        """
+        target, held = self.device_target, self._usage.held
+        if target is None:
+            return None
+        each = [most - held.get(n, 0) for n, most in enumerate(self.device_targets)]
+        return [target - self._usage.cuda_nbytes, *each]
 
     def stats(self) -> StoreStats:
         """Tell what is where."""
@@ -207,6 +232,7 @@ class Store(MutableMapping[TaskId, Any]):
                 written=spiller.written,
                 read=spiller.read,
                 lost=spiller.lost,
+                on_devices=tuple(usage.held.get(n, 0) for n in range(len(self.device_targets))),
             )
 
     def close(self) -> None:
@@ -214,10 +240,10 @@ class Store(MutableMapping[TaskId, Any]):
         self._spiller.close()
 
     def _fetch(self, key: TaskId) -> Any:
-        return self._spiller.fetch(key, self.target, self.device_target)
+        return self._spiller.fetch(key, self.target, self.device_target, self.device_targets)
 
     def _fit(self) -> None:
-        self._spiller.fit(self.target, self.device_target)
+        self._spiller.fit(self.target, self.device_target, self.device_targets)
 
     def _take_out(self, key: TaskId) -> tuple[Any, bool]:
         with self._lock:

@@ -18,11 +18,14 @@ from hetsched.gpu.streams import synchronise
 __all__ = ["Supervisor", "supervisor"]
 
 
-def supervisor(executor: str, store: Any) -> Supervisor | None:
-    """Give what runs the tasks of a batch on this executor; None where no device can be used: they are just called."""
+def supervisor(executor: str, store: Any, device: int | None = None) -> Supervisor | None:
+    """Give what runs the tasks of a batch on this executor, in a lane of this ``device`` if any.
+
+    None where no device can be used: they are just called.
+    """
     on_gpu = executor == "gpu"
     watches = probes.active()
-    return Supervisor(on_gpu, watches, store) if on_gpu or watches else None
+    return Supervisor(on_gpu, watches, store, device) if on_gpu or watches else None
 
 
 class Supervisor:
@@ -30,12 +33,14 @@ class Supervisor:
 
     ``seen`` collects what the probes saw of device memory that tasks took; ``watched`` says whether they were at work
     and would have seen any. On a GPU lane a task has ended when its kernels have, and one that finds the device full is
-    run once more after what can be freed was: pools of freed blocks, and results that the store can bring to the host.
+    run once more after what can be freed was: pools of freed blocks, and results that the store can bring to the host,
+    but for those on other devices than the lane's ``device``.
     """
 
-    __slots__ = ("_on_gpu", "_probe", "_store", "seen", "watched")
+    __slots__ = ("_device", "_on_gpu", "_probe", "_store", "seen", "watched")
 
-    def __init__(self, on_gpu: bool, watches: bool, store: Any) -> None:
+    def __init__(self, on_gpu: bool, watches: bool, store: Any, device: int | None) -> None:
+        self._device = device
         self._on_gpu = on_gpu
         self._store = store
         self._probe = probes.Probe() if watches else None
@@ -71,7 +76,7 @@ class Supervisor:
         else:
             return value
         # Out of the handler, so that the traceback keeps no array of the first try alive.
-        free_device_memory(self._store)
+        free_device_memory(self._store, self._device)
         value = spec(inputs)
         synchronise()
         return value
@@ -108,11 +113,11 @@ def _words(allocated: int) -> str:
     return "it took memory of a device while it ran" if allocated else "it used a device while it ran"
 
 
-def free_device_memory(store: Any) -> None:
+def free_device_memory(store: Any, device: int | None = None) -> None:
     """Free what can be freed on the device: results go to the host, libraries give back what they keep for later."""
     spill = getattr(store, "spill_device", None)
     if spill is not None:
-        spill()
+        spill(device=device)
     gc.collect()
     cupy = sys.modules.get("cupy")
     if cupy is not None:

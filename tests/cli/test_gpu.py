@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 from click.testing import CliRunner
 from threaded_cluster import threaded_cluster
@@ -9,6 +11,7 @@ from threaded_cluster import threaded_cluster
 from hetsched.cli.group import hetsched
 from hetsched.core.evidence import RESULT, Evidence
 from hetsched.core.gpu import Lesson
+from hetsched.gpu import learned
 from hetsched.gpu.learned import Learned, default_path
 
 LESSON = Lesson("d" * 32, "m.put", "gpu", (Evidence(RESULT, 1.0, "its result is on a device"),), 498, 2, 2)
@@ -50,9 +53,25 @@ def test_forgetting(run) -> None:
     ])  # fmt: skip
     assert run("forget", "fol*") == (0, ["forgot 1 functions"])
     assert [row.name for row in Learned().rows()] == ["m.put"]
-    assert run("forget", "--all") == (0, [f"removed {default_path()}"])
-    assert not default_path().exists()
-    assert run("forget", "--all")[0] == 0
+    assert run("forget", "--all") == (0, [f"forgot everything in {default_path()}"])
+    assert Learned().rows() == []
+    default_path().write_bytes(b"no database at all" * 100)
+    assert run("forget", "--all") == (0, [f"forgot everything in {default_path()}"])
+    default_path().unlink()
+    assert run("forget", "fol*") == (0, ["forgot 0 functions"])
+
+
+def test_forgetting_while_another_process_is_at_it(run, monkeypatch) -> None:
+    Learned().note([LESSON])
+    monkeypatch.setattr(learned, "_WAIT_SECONDS", 0.01)
+    other = sqlite3.connect(default_path(), isolation_level=None)
+    other.execute("begin exclusive")
+    for what in ("m.*", "--all"):
+        code, (line,) = run("forget", what)
+        assert (code, line) == (
+            1, f"hetsched gpu forget: other processes are using {default_path()}: nothing was forgotten",
+        )  # fmt: skip
+    other.close()
 
 
 class OnDevice:

@@ -116,6 +116,7 @@ def test_what_it_offers(scheduler):
         with Client(scheduler.address) as client:
             offered = client.scheduler_info()["workers"]["w"]
     assert offered["executors"] == {"cpu": 3, "gpu": 4, "io": 16, "process": 3}
+    assert offered["devices"] == {"cuda": 2}
     assert (offered["pool"], offered["resources"]) == ("A", {"GB": 4.0, "GPU": 2.0})
     assert offered["facts"]["memory_limit"] == 512_000_000
     assert offered["facts"]["pid"] == worker.pid

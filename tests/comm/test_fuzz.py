@@ -58,7 +58,8 @@ def feed(decode, seeds: list[bytes], part: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_hellos(part):
-    seeds = [encode_hello(introduce("client", "name")._replace(nonce=bytes(32), pins={"pickle-protocol": 4}))]
+    hello = introduce("client", "name", devices={"cuda": 2})
+    seeds = [encode_hello(hello._replace(nonce=bytes(32), pins={"pickle-protocol": 4}))]
     good, bad = feed(decode_hello, seeds, part)
     assert good + bad == INPUTS // PARTS
     assert bad > good

@@ -37,6 +37,7 @@ WORKER = Hello(
     max_frame=2**40,
     max_header=2**26,
     nonce=bytes(range(32)),
+    device_counts={"cuda": 4},
 )
 CLIENT = WORKER._replace(
     role="client",
@@ -48,6 +49,7 @@ CLIENT = WORKER._replace(
     max_frame=2**30,
     max_header=2**20,
     nonce=bytes(32),
+    device_counts={},
 )
 
 words = st.text(st.characters(categories=["L", "N", "P"]), max_size=8)
@@ -75,6 +77,7 @@ hellos = st.builds(
     max_header=st.integers(1, 2**32 - 1),
     nonce=st.binary(min_size=32, max_size=32),
     pins=pins,
+    device_counts=st.dictionaries(words, st.integers(0, 65535), max_size=3),
 )
 
 
@@ -121,7 +124,8 @@ def test_both_ends_come_to_the_same(a, b):
 
 @given(hellos)
 def test_what_is_agreed_does_not_depend_on_the_order_in_a_dict(hello):
-    turned = hello._replace(libraries=dict(reversed(hello.libraries.items())), pins=dict(reversed(hello.pins.items())))
+    dicts = ("libraries", "pins", "device_counts")
+    turned = hello._replace(**{name: dict(reversed(getattr(hello, name).items())) for name in dicts})
     assert encode_hello(hello) == encode_hello(turned)
     assert agree(WORKER, hello) == agree(WORKER, turned)
 
@@ -237,7 +241,13 @@ def test_what_a_newer_peer_says_beside_is_left_out():
     assert decode_hello(newer) == WORKER._replace(pins={"pickle-protocol": 5})
 
 
-@pytest.mark.parametrize("field", Hello._fields)
+def test_a_peer_need_not_count_its_devices():
+    fields = WORKER._asdict()
+    del fields["device_counts"]
+    assert decode_hello(msgpack.packb(fields)) == WORKER._replace(device_counts={})
+
+
+@pytest.mark.parametrize("field", Hello._fields[:-1])
 def test_a_field_that_is_missing(field):
     fields = WORKER._asdict()
     del fields[field]
@@ -279,6 +289,13 @@ def test_a_field_that_is_missing(field):
         ("pins", {"send-compression": 4}),
         ("pins", {"pickle-protocol": "5"}),
         ("pins", {"pickle-protocol": -1}),
+        ("device_counts", 2),
+        ("device_counts", {"cuda": -1}),
+        ("device_counts", {"cuda": 65536}),
+        ("device_counts", {"cuda": True}),
+        ("device_counts", {"cuda": None}),
+        ("device_counts", {"two\nlines": 2}),
+        ("device_counts", {f"k{i}": 1 for i in range(65)}),
     ],
 )
 def test_a_field_that_is_wrong(field, value):
@@ -412,7 +429,7 @@ def test_whatever_hypothesis_thinks_of(data):
         ({"name": "\ud800"}, None),
         (
             {"libraries": {f"{i}": "x" * 250 for i in range(300)}},
-            f"this Hello cannot be sent: a Hello of 76890 bytes; {HELLO_LIMIT} are allowed",
+            f"this Hello cannot be sent: a Hello of 76911 bytes; {HELLO_LIMIT} are allowed",
         ),
     ],
     ids=range(6),

@@ -289,3 +289,19 @@ def test_what_was_found_is_known_at_the_next_start(tmp_path, monkeypatch) -> Non
     lanes.clear()
     compute(pipeline(10), num_workers=2)
     assert ran("put")["cpu"] >= 1  # with `learn` off nothing is recalled
+
+
+def test_what_was_forgotten_meanwhile_is_not_written_at_the_end(tmp_path, monkeypatch) -> None:
+    from hetsched import computing
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = Learned(tmp_path / "hetsched" / "gpu.sqlite")
+    with dask.config.set({"hetsched.gpu.learn": True}):
+        compute(pipeline(10), num_workers=2)
+        assert "put" in {row.name for row in file.rows()}
+        assert file.forget("put") == 1
+        lanes.clear()
+        compute(pipeline(10), num_workers=2)
+        assert ran("put") == {"gpu": 10}  # it goes on with what it knows
+        computing._close()
+        assert "put" not in {row.name for row in file.rows()}

@@ -52,6 +52,91 @@ def test_forgetting_by_name(file) -> None:
     assert file.forget() == 0
 
 
+PUT = [Maker("d" * 32, "m.put")]
+NEW = [Maker("f" * 32, "m.put")]
+
+
+def test_what_was_forgotten_is_not_written_again_by_who_has_learned_it(file) -> None:
+    live = Learned(file.path)
+    live.recall(PUT)
+    live.note([LESSON])
+    assert file.forget("p*") == 1
+    live.recall(PUT)  # it meets it again, and still has what it learned before
+    live.note([LESSON, LESSON._replace(function="e" * 32, name="other")])
+    assert [row.name for row in file.rows()] == ["other"]
+    # What it meets from now on it may learn; and so may who starts.
+    live.recall(NEW)
+    live.note([LESSON._replace(function="f" * 32)])
+    assert [row.function for row in file.rows()] == ["e" * 32, "f" * 32]
+    started = Learned(file.path)
+    assert started.recall(PUT) == PUT
+    started.note([LESSON])
+    assert len(file.rows()) == 3
+
+
+def test_what_was_not_written_yet_is_forgotten_too(file) -> None:
+    live = Learned(file.path)
+    assert live.recall(PUT) == PUT
+    assert file.forget("p*") == 0
+    live.note([LESSON])
+    assert file.rows() == []
+
+
+def test_everything_is_forgotten_for_good_also_in_a_file_that_is_made_anew(file) -> None:
+    file.forget()
+    live = Learned(file.path)
+    live.recall(PUT)
+    file.path.write_bytes(b"no database at all" * 100)
+    file.forget_all()
+    live.note([LESSON])
+    assert file.rows() == []
+    live.recall(NEW)
+    live.note([LESSON, LESSON._replace(function="f" * 32)])
+    assert [row.function for row in file.rows()] == ["f" * 32]
+
+
+def test_marks_and_what_was_met_are_bounded(file, monkeypatch) -> None:
+    monkeypatch.setattr(learned, "_MOST_MARKS", 3)
+    monkeypatch.setattr(learned, "_MOST_MET", 2)
+    live = Learned(file.path)
+    live.recall(PUT)
+    for n in range(3):
+        file.forget(f"other{n}")
+    live.note([LESSON])
+    assert file.rows() == []  # there may have been a mark before these three
+    met = [Maker(f"{n}", "m.put") for n in range(3)]
+    live.recall(met)
+    file.forget("none")
+    live.note([LESSON._replace(function=f"{n}") for n in range(3)])
+    assert [row.function for row in file.rows()] == ["0"]  # of the others it is not known any more
+
+
+def test_reading_apart_from_recalling(file) -> None:
+    """As the scheduler does it, whose loop waits for no file."""
+    live = Learned(file.path)
+    assert not live.is_stale()
+    file.note([LESSON])
+    assert live.is_stale()
+    assert live.recall(PUT, read=False) == PUT
+    live.refresh()
+    assert not live.is_stale()
+    assert live.recall(PUT, read=False) == [PUT[0]._replace(evidence=FOUND)]
+    file.path.unlink()
+    assert live.is_stale()
+    live.refresh()
+    assert not live.is_stale()
+    assert live.recall(PUT, read=False) == PUT
+
+
+def test_a_file_of_before_there_were_marks(file) -> None:
+    file.note([LESSON])
+    with sqlite3.connect(file.path) as other:
+        other.execute("drop table forgotten")
+    other.close()
+    assert Learned(file.path).recall(PUT) == [PUT[0]._replace(evidence=FOUND)]
+    assert Learned(file.path).forget("put") == 1
+
+
 def test_a_damaged_file_is_warned_of_once_and_left_alone(file) -> None:
     file.path.parent.mkdir()
     file.path.write_bytes(b"no database at all" * 100)
@@ -69,12 +154,14 @@ def test_a_damaged_file_is_warned_of_once_and_left_alone(file) -> None:
         "update learned set evidence = '[[null, null, null]]'",
         "update learned set evidence = '[1]'",
         "alter table learned add column more text",
+        "insert into forgotten values (1, null)",
+        "drop table forgotten; create table forgotten (what integer)",
     ],
 )
 def test_rows_of_another_shape_are_damage_too(file, damage) -> None:
     file.note([LESSON])
     with sqlite3.connect(file.path) as other:
-        other.execute(damage)
+        other.executescript(damage)
     other.close()
     with pytest.warns(UserWarning, match="cannot be kept"):
         assert Learned(file.path).recall([Maker("d" * 32, "m")]) == [Maker("d" * 32, "m")]

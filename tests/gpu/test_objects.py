@@ -14,9 +14,11 @@ import pytest
 
 from hetsched.gpu import arrays, objects
 from hetsched.gpu.objects import (
+    UNTOLD,
     Device,
     Piece,
     cuda_nbytes,
+    device_number,
     devices_of,
     may_hold_device,
     may_live_on_device,
@@ -197,6 +199,21 @@ def test_which_devices():
     assert devices_of([other, two, two]) == (Device("cuda", 0), Device("rocm", 3))
     assert devices_of(np.arange(3)) == devices_of(None) == devices_of(Refuses()) == ()
     assert isinstance(Device("cuda", 0), tuple)
+    assert devices_of(at(100)) == (Device("cuda", UNTOLD),)  # this interface does not say
+
+
+def test_the_one_device():
+    def on(kind, index):
+        return type("Other", (), {"__dlpack_device__": lambda self: (kind, index), "nbytes": 8})()
+
+    assert [device_number(obj) for obj in (on(2, 0), [on(2, 3)] * 2, on(10, 1), (on(1, 0), on(2, 1)))] == [0, 3, 1, 1]
+    others = [on(2, 0), on(2, 1)], [on(2, 0), at(100)], at(100), 1, Refuses()
+    assert [device_number(obj) for obj in others] == [None] * 5
+
+
+def test_memory_seen_by_a_library_that_tells_which_device_and_one_that_does_not_counts_once():
+    told = type("Told", (), {"__dlpack_device__": lambda self: (2, 1), "__cuda_array_interface__": AT})()
+    assert cuda_nbytes([told, with_interface(AT)]) == cuda_nbytes(told) == 40
 
 
 class Tensor:

@@ -7,7 +7,7 @@ import sys
 
 __all__ = [
     "Held", "Landmine", "ToldProtocol", "Unpicklable", "arrays", "in_containers", "is_on_device", "lay", "on_device",
-    "own_annotations", "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
+    "on_device_number", "own_annotations", "raise_unpicklable", "same", "stubborn", "thing", "thing_fails",
 ]  # fmt: skip
 
 
@@ -43,6 +43,13 @@ def on_device(host):
     import fakegpu
 
     return fakegpu.Array(host)
+
+
+def on_device_number(host, number):
+    """Bring an array to that one of the devices."""
+    import fakegpu
+
+    return fakegpu.Numbered(host, number)
 
 
 def is_on_device(array):

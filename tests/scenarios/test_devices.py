@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from odd_programs import Site
-from scenarios.tasks import is_on_device, on_device
+from scenarios.tasks import is_on_device, on_device, on_device_number
 
 import hetsched
 
@@ -65,6 +65,24 @@ def test_p18_results_of_three_times_the_limits(site, device, host, fits):
         facts_when(client, lambda f: f["cuda_nbytes"] <= (COUNT if device in ("0", None) else 3) * EACH)
         for got, one in zip(client.gather(made), hosts, strict=True):
             np.testing.assert_array_equal(got, one)
+    assert site.complaints() == []
+
+
+@pytest.mark.filterwarnings("ignore::hetsched.errors.DeviceWarning")
+def test_p18_one_device_of_two_is_full(site):
+    """What is too much on one leaves that one, however much room there is on the other."""
+    site.worker("w", "--gpus", "2", "--memory-limit", "0", "--device-memory-limit", "6MB", path=[DEVICE], **HOST)
+    where = [0, *[1] * 5]
+    hosts = [np.full(EACH, n, "u1") for n in range(len(where))]
+    with hetsched.Client(site.address) as client:
+        pairs = zip(hosts, where, strict=True)
+        made = [client.submit(on_device_number, host, number, executor="gpu") for host, number in pairs]
+        hetsched.wait(made)
+        facts = facts_when(client, lambda f: f["packed"] == 2)
+        assert client.scheduler_info()["workers"]["w"]["devices"] == {"cuda": 2}
+        assert [list(facts["on_devices"]), facts["cuda_nbytes"]] == [[EACH, 3 * EACH], 4 * EACH]
+        for got, host in zip(client.gather(made), hosts, strict=True):
+            np.testing.assert_array_equal(got, host)
     assert site.complaints() == []
 
 

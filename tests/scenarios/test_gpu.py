@@ -7,10 +7,12 @@ import threading
 from collections import Counter
 from pathlib import Path
 
+import dask
 import pytest
 
 import hetsched
 from hetsched import Client, LocalCluster
+from hetsched.gpu.learned import Learned
 
 pytestmark = [pytest.mark.limit(60), pytest.mark.filterwarnings("ignore:.*on a device.*")]
 
@@ -123,3 +125,18 @@ def test_without_any_lane_it_runs_on_the_cpu_and_is_explained(monkeypatch, log):
         found = client.explain(futures[2])
         assert found["gpu"]["because"].endswith("no worker that it may run on has a GPU lane, so it runs on the CPU")
         assert found["gpu"]["because"] in found["text"]
+
+
+def test_what_was_forgotten_is_not_written_by_the_scheduler_that_had_learned_it(monkeypatch, tmp_path, log):
+    monkeypatch.syspath_prepend(str(DEVICE))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = Learned(tmp_path / "hetsched" / "gpu.sqlite")
+    for forgets in (True, False):
+        learns = dask.config.set({"hetsched.gpu.learn": True})
+        with learns, LocalCluster(1, 1, gpus=1) as cluster, Client(cluster) as client:
+            hetsched.wait(client.map(make, [log.path] * 3, range(3)))
+            assert client.explain(client.submit(make, log.path, 3))["gpu"]["verdict"] == "gpu"
+            if forgets:
+                file.forget()
+                hetsched.wait([client.submit(make, log.path, 4)])
+        assert [row.name for row in file.rows()] == ([] if forgets else ["make"])

@@ -4,7 +4,8 @@ Automated: P03 (the annotation), P07, P09, P10, P12, P13, P15, P19, P22.
 
 P01, P04, P06 and the rest of P03 and P07 (pools that spread to neighbours by themselves) are in ``test_pools.py``.
 
-P16 is in ``tests/gpu/test_detection.py``, P18 in ``test_devices.py``, P21 in ``test_gpu.py``.
+P12 and P19 with tasks that nobody has marked are in ``test_unmarked.py``. P16 is in ``tests/gpu/test_detection.py``,
+P18 in ``test_devices.py``, P21 in ``test_gpu.py``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,10 @@ from queue import Empty, SimpleQueue
 import pytest
 
 import hetsched
+from hetsched.core.commands import RunTask, RunTasks
+from hetsched.core.events import TasksFinished
 from hetsched.core.types import EACH, Ref, TaskSpec
+from hetsched.worker import executors
 from hetsched.worker.current import RunningBatch, current_batch
 from hetsched.worker.engine import Engine
 from hetsched.worker.executors import Executor
@@ -280,5 +283,35 @@ def test_a_nudge_that_meets_a_thread_about_to_end_is_answered():
 @pytest.mark.parametrize(("lanes", "devices", "owned"), [(4, 2, [0, 1, 0, 1]), (2, 2, [0, 1]), (2, 0, [None, None])])
 def test_gpu_lanes_take_turns_with_the_devices(lanes, devices, owned) -> None:
     engine = Engine("w", {"gpu": lanes}, {"GPU": 2.0}, Measure(), lambda event: None, lambda: None, devices)
-    assert [lane._device for lane in engine._lanes["gpu"]] == owned
+    assert [lane.device for lane in engine._lanes["gpu"]] == owned
     engine.close()
+
+
+def test_tasks_of_several_devices_run_on_the_threads_of_their_devices(monkeypatch) -> None:
+    """Each device has its task, as long as both have to be there for either to go on."""
+    bound = threading.local()
+    monkeypatch.setattr(executors, "bind_device", lambda number: setattr(bound, "number", number))
+    meet, ended, told = threading.Barrier(2, timeout=20), threading.Semaphore(0), []
+
+    def where():
+        meet.wait()
+        return bound.number, threading.get_ident()
+
+    def send(message):
+        told.append(message)
+        ended.release(len(message.outcomes))
+
+    engine = Engine("w", {"gpu": 2}, {"GPU": 2.0}, Measure(), send, lambda: None, 2)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),)}
+    for first in (0, 2, 4):
+        engine.order(RunTasks("w", [order(n, TaskSpec(n, where), **gpu) for n in (first, first + 1)]))
+        assert ended.acquire(timeout=20)
+        assert ended.acquire(timeout=20)
+    assert {type(message) for message in told} == {TasksFinished}
+    threads = set(engine.store.values())
+    assert sorted(number for number, _ in threads) == [0, 1]  # always the same thread
+    engine.close()
+
+
+def order(task, spec, executor, resources):
+    return RunTask(task, task, spec, "f", executor, (), 0, 0, resources, ())

@@ -7,7 +7,17 @@ from worker.test_state import Bench, finished, item, ok, order
 from hetsched.core.commands import CancelTasks, MoveTasks
 from hetsched.core.events import TasksFailed, TasksFinished, TasksReturned
 from hetsched.core.evidence import RAN, Evidence
-from hetsched.worker.instructions import BatchExecuted, Drop, Execute, Reclaim, TasksReclaimed, Tell
+from hetsched.core.needs import rank_of
+from hetsched.worker.instructions import (
+    BatchExecuted,
+    Drop,
+    Execute,
+    Reclaim,
+    SlotRegained,
+    SlotYielded,
+    TasksReclaimed,
+    Tell,
+)
 
 GPU = {"resources": {"GPU": 1.0}, "cpu": 1, "gpu": 1}
 
@@ -84,13 +94,80 @@ def test_a_task_waits_while_others_run_if_its_result_is_not_expected_to_fit() ->
 
     def done(batch, task, room):
         outcome = (task, 0, 0.0, 0.01, 100, 100)
-        return b(BatchExecuted(batch, [outcome], [], [], (), (), (), False, room))
+        return b(BatchExecuted(batch, [outcome], [], [], (), (), (), False, room and (room,)))
 
     assert b.run(*(order(n, **gpu) for n in range(6))) == [Execute("gpu", 1, (item(0),)), Execute("gpu", 2, (item(1),))]
     assert [type(said) for said in done(1, 0, 250)] == [Tell, Execute]  # 100 are coming, and 100 more fit
     assert [type(said) for said in done(2, 1, 150)] == [Tell]  # 100 are coming, and 100 more would not
     assert [type(said) for said in done(3, 2, 50)] == [Tell, Execute]  # nothing runs: it has to make do
     assert [type(said) for said in done(4, 3, None)] == [Tell, Execute, Execute]  # no limit
+
+
+class Devices:
+    """Lanes on several devices, each task's result 100 bytes on its own."""
+
+    def __init__(self, devices, lanes, tasks):
+        self.bench = Bench({"GPU": float(lanes)}, devices=devices, cpu=1, gpu=lanes)
+        gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+        self.started = places(self.bench.run(*(order(n, **gpu) for n in range(tasks))))
+
+    def done(self, batch, room=None):
+        (task,) = self.bench.mind.batches[batch].jobs
+        return places(self.bench(BatchExecuted(batch, [(task, 0, 0.0, 0.01, 100, 100)], [], [], device_room=room)))
+
+
+def places(said):
+    """The batches that were started, each with its device."""
+    return [(one.batch, one.device) for one in said if type(one) is Execute]
+
+
+def test_batches_go_to_the_device_where_least_runs() -> None:
+    d = Devices(2, 4, 9)
+    assert d.started == [(1, 0), (2, 1), (3, 0), (4, 1)]
+    assert d.done(2) == [(5, 1)]
+    assert d.done(1) == [(6, 0)]
+    assert d.done(3) == [(7, 0)]
+
+
+def test_the_thread_that_has_ended_a_batch_goes_on() -> None:
+    d = Devices(2, 2, 2)
+    assert d.started == [(1, 0), (2, 1)]
+    assert (d.done(1), d.done(2)) == ([], [])
+    assert places(d.bench.run(order(7, executor="gpu", resources=(("GPU", 1.0),)))) == [(3, 1)]
+
+
+def test_a_task_goes_to_the_device_with_room() -> None:
+    d = Devices(2, 4, 9)
+    assert d.done(2, room=(2000, 1000, 1000)) == [(5, 1)]
+    assert d.done(1, room=(1050, 50, 1000)) == []  # device 0 has no room, and device 1 no lane
+    assert d.done(5, room=(1050, 50, 1000)) == [(6, 1)]
+    assert d.done(3, room=(1050, 50, 1000)) == [(7, 0)]  # nothing runs there any more: waiting would free nothing
+
+
+def test_of_two_idle_devices_the_one_with_room_comes_first() -> None:
+    d = Devices(2, 2, 2)
+    assert (d.done(1, room=(500, 0, 500)), d.done(2, room=(500, 0, 500))) == ([], [])
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+    assert places(d.bench.run(order(7, **gpu), order(8, **gpu))) == [(3, 1), (4, 0)]
+
+
+def test_where_the_devices_together_are_full_a_task_waits_for_any() -> None:
+    """Results whose device is not known are nowhere but in the sum."""
+    d = Devices(2, 2, 4)
+    assert d.done(1, room=(150, 900, 900)) == []  # 100 are coming, 100 more would not fit
+    assert d.done(2, room=(150, 900, 900)) == [(3, 1)]  # nothing runs: it has to make do
+
+
+def test_a_device_whose_task_waits_takes_another() -> None:
+    d = Devices(2, 2, 2)
+    assert places(d.bench(SlotYielded(1))) == []
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+    asked_for = (order(n, rank=rank_of(1, 0.0, n), **gpu) for n in (7, 8))
+    assert places(d.bench.run(*asked_for)) == [(3, 0)]
+    assert d.done(3) == [(4, 0)]
+    assert d.done(4) == []
+    assert d.bench(SlotRegained(1)) == []
+    assert (d.done(1), d.done(2)) == ([], [])
 
 
 # By what it sees

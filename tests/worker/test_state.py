@@ -55,8 +55,8 @@ def named(value):
 class Bench:
     """A mind that is checked after each event and answers in tuples."""
 
-    def __init__(self, resources=None, **executors):
-        self.mind = WorkerState("w", executors or {"cpu": 1}, resources or {})
+    def __init__(self, resources=None, devices=0, **executors):
+        self.mind = WorkerState("w", executors or {"cpu": 1}, resources or {}, devices)
         self.known(f=1e-5)
 
     def known(self, **seconds):

@@ -77,6 +77,12 @@ def check(store):
     assert store._spiller.disk_nbytes == sum(a.stored for a in away.values())
     written = {a.path for a in away.values() if a.path is not None}
     assert {path for folder in {path.parent for path in written} for path in folder.iterdir()} == written
+    on_device = {key: cuda for key, (_, cuda) in usage.sizes.items() if cuda}
+    assert set(usage.devices) == set(on_device)
+    held = {n: sum(on_device[key] for key, device in usage.devices.items() if device == n) for n in usage.held}
+    assert usage.held == held
+    assert {key for order in usage._on.values() for key in order} == set(usage._device) <= set(on_device)
+    assert all(usage.devices[key] == n for n, order in usage._on.items() for key in order)
     assert usage._leaving == {}
 
 
@@ -573,6 +579,128 @@ def test_a_device_result_that_goes_while_it_is_packed(make):
     f.store[1] = OnDevice(bytes(3000))
     assert f.store.spill_device() == 0
     assert (len(f.store), f.store.stats()[:6]) == (0, (0, 0, 0, 0, 0, 0))
+
+
+class Devices:
+    """A store of results on two devices, of 3000 bytes each, and devices as a library counts them."""
+
+    def __init__(self, make, *each, **options):
+        def locate(value):
+            return value.device if isinstance(value, OnOne) else None
+
+        self.f = make(device_target=sum(each), device_targets=each, locate=locate, measure=self.measure, **options)
+        self.store = self.f.store
+
+    def measure(self, value):
+        return (3000, 3000) if isinstance(value, OnDevice) else (len(value), 0)
+
+    def put(self, *devices):
+        """Store results on these devices, under the numbers that follow those there are; None is an unknown one."""
+        for key, device in enumerate(devices, len(self.store)):
+            self.store[key] = OnDevice(bytes(3000)) if device is None else OnOne(device)
+
+    @property
+    def here(self):
+        return sorted(self.store._fast)
+
+
+class OnOne(OnDevice):
+    """Is on one device, and comes back on the current one."""
+
+    current = 0
+
+    def __init__(self, device):
+        super().__init__(bytes(3000))
+        self.device = device
+
+    @classmethod
+    def back(cls, data):
+        one = cls(cls.current)
+        one.data = data
+        return one
+
+    def __reduce__(self):
+        return OnOne.back, (pickle.PickleBuffer(bytearray(self.data)),)
+
+
+def test_what_is_too_much_on_a_device_leaves_that_one(make):
+    d = Devices(make, 6000, 9000)
+    d.put(1, 0, 0, 1, 0)
+    assert d.here == [0, 2, 3, 4]  # of device 0 what was used longest ago, though device 1 has what is older
+    assert d.store.stats().on_devices == (6000, 6000)
+    assert d.store.device_room() == [3000, 0, 3000]
+    assert d.store[2].device == 0
+    d.put(0)
+    assert (d.here, d.store.stats().on_devices) == ([0, 2, 3, 5], (6000, 6000))
+
+
+def test_what_comes_back_is_counted_where_it_comes_to(make, monkeypatch):
+    d = Devices(make, 6000, 9000)
+    d.put(0, 0, 0)
+    assert d.here == [1, 2]
+    monkeypatch.setattr(OnOne, "current", 1)
+    assert d.store[0].device == 1
+    assert (d.here, d.store.stats().on_devices) == ([0, 1, 2], (6000, 3000))
+    monkeypatch.setattr(OnOne, "current", 0)
+    assert d.store.spill_device(device=1) == 3000
+    assert d.store[0].device == 0
+    assert (len(d.here), d.store.stats().on_devices) == (2, (6000, 0))
+
+
+def test_what_is_on_nobody_knows_which_counts_for_all(make):
+    d = Devices(make, 6000, 6000)
+    d.put(None, None, None, None, 0)
+    assert (d.here, d.store.stats()[4], d.store.stats().on_devices) == ([1, 2, 3, 4], 12_000, (3000, 0))
+    assert d.store.device_room() == [0, 3000, 6000]
+
+
+def test_out_of_memory_on_one_device_leaves_what_is_on_others(make):
+    d = Devices(make, 60_000, 60_000)
+    d.put(0, 1, None, 0, 1)
+    assert d.store.spill_device(device=0) == 9000
+    assert (d.here, d.store.stats().on_devices) == ([1, 4], (0, 6000))
+    assert d.store.spill_device() == 6000
+    assert d.here == []
+
+
+def test_nothing_is_asked_where_results_are_on_the_host(make):
+    def locate(value):
+        raise AssertionError("a result of the host was looked into")
+
+    f = make(target=10_000, device_target=10, device_targets=(5, 5), locate=locate)
+    for key in range(8):
+        f.store[key] = bytes(2000)
+    assert (len(f.on_disk()), f.store[0]) == (3, bytes(2000))
+    assert f.store.stats().on_devices == (0, 0)
+
+
+STEPS = st.sampled_from(["put", "read", "pop", "oom", "all"])
+
+
+@given(st.lists(st.tuples(STEPS, st.integers(0, 9), st.integers(-1, 1))))
+def test_the_books_of_several_devices_agree_whatever_is_done(steps):
+    def locate(value):
+        return value.device
+
+    store = Store(
+        None, device_target=9000, device_targets=(6000, 3000), dump=dump, load=load, locate=locate,
+        measure=lambda value: (3000, 3000),
+    )  # fmt: skip
+    for step, key, device in steps:
+        if step == "put":
+            store[key] = OnOne(None if device < 0 else device)
+        elif step == "read":
+            store.get(key)
+        elif step == "pop":
+            store.pop(key, None)
+        else:
+            store.spill_device(3000, device if step == "oom" and device >= 0 else None)
+        check(store)
+        held = store.stats().on_devices
+        assert held[0] <= 6000
+        assert held[1] <= 3000
+        assert store.stats().cuda_nbytes <= 9000
+    store.close()
 
 
 # The books

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-__all__ = ["Array", "Stubborn"]
+__all__ = ["Array", "Numbered", "Stubborn"]
 
 
 class Array:
@@ -46,6 +46,20 @@ class Array:
     def __reduce__(self):
         # For those who have the library; whoever has not must never get such a pickle.
         return type(self), (self._view,)
+
+
+class Numbered(Array):
+    """One that tells which device it is on, and comes back there."""
+
+    def __init__(self, host, number):
+        super().__init__(host)
+        self._number = number
+
+    def __dlpack_device__(self):
+        return 2, self._number
+
+    def __reduce__(self):
+        return type(self), (self._view, self._number)
 
 
 class Stubborn(Array):
