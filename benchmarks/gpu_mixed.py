@@ -246,7 +246,7 @@ def plain(x: int) -> int:
 
 
 def overhead(rounds: int) -> None:
-    """CPU time of `get`, with and without looking, in turns."""
+    """CPU time of `get`, with and without looking."""
     os.environ["DASK_HETSCHED__GPU__LEARN"] = "true"
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
     import dask
@@ -257,20 +257,28 @@ def overhead(rounds: int) -> None:
     graph: dict[Any, Any] = {("inc", i): (plain, i) for i in range(5000)}
     graph |= {("more", i): (plain, ("inc", i)) for i in range(5000)}
     graph["all"] = (sum, [("more", i) for i in range(5000)])
-    times: dict[bool, list[float]] = {True: [], False: []}
-    for turn in range(2 * rounds + 4):
-        look = bool(turn % 2)
+    def once(look: bool) -> float:
         with dask.config.set({"hetsched.gpu.detect": look}):
             gc.collect()
+            gc.disable()
+            hetsched.get(graph, "all")  # collecting leaves everything cold
             began = time.process_time()
             hetsched.get(graph, "all")
-            times[look].append(time.process_time() - began)
-    on, off = sorted(times[True][2:]), sorted(times[False][2:])
-    low = rounds // 4 + 1  # the quietest quarter: other programs only ever add
-    share = 100 * (sum(on[:low]) / sum(off[:low]) - 1)
+            took = time.process_time() - began
+            gc.enable()
+            return took
+
+    # In pairs, and the median of what differs within them: other programs slow down both of a pair, or one of many.
+    pairs = []
+    for turn in range(rounds):
+        first = once(bool(turn % 2))
+        second = once(not turn % 2)
+        pairs.append((first, second) if turn % 2 else (second, first))
+    on, off = zip(*pairs, strict=True)
+    shares = sorted(100 * (with_it / without - 1) for with_it, without in pairs)
     print(f"modules: {state()}; 10,001 tasks: {1e3 * median(on):.1f} ms, without looking {1e3 * median(off):.1f} ms")
-    middle = 100 * (median(on) / median(off) - 1)
-    print(f"cost of looking: {share:+.2f}% of get (quietest quarter), {middle:+.2f}% (median)")
+    low, high = shares[rounds // 4], shares[-1 - rounds // 4]
+    print(f"cost of looking: {median(shares):+.2f}% of get, the median of {rounds} pairs (from {low:+.2f} to {high:+.2f})")
 
 
 def main() -> None:

@@ -104,9 +104,6 @@ def _add(
     column: list[Any] = made_by if isinstance(made_by, list) else list(made_by)
     n = 0
     place: Any = -1
-    before: Any = -1
-    plain: TaskPrefix | None = None
-    kind: TaskPrefix | None = None
     for spec in tasks:
         needs = needs_of[id(spec.annotations)]
         key = spec.key
@@ -120,10 +117,10 @@ def _add(
         if column:
             place = column[n]
             n += 1
-            if kind is None or prefix is not plain or place is not before:
-                plain, before = prefix, place
-                kind = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
-            prefix = kind
+            if prefix.met_in is not kinds or prefix.met_as is not place or prefix.met is None:
+                prefix.met = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
+                prefix.met_in, prefix.met_as = kinds, place
+            prefix = prefix.met
         if prefix.gpu or (near and place in near):
             needs = _needs_of_gpu_task(state, graph, needs, task - base, place in near)
         rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task

@@ -24,7 +24,7 @@ class TaskPrefix:
     ``kind`` is its own name; several kinds may share a ``name`` for people, if different functions make them.
     """
 
-    __slots__ = ("bound", "case", "function", "gpu", "kind", "kinds", "name", "on")
+    __slots__ = ("bound", "case", "function", "gpu", "kind", "kinds", "met", "met_as", "met_in", "name", "on")
 
     def __init__(self, name: str, kind: str = "") -> None:
         self.name = name
@@ -35,6 +35,11 @@ class TaskPrefix:
         self.function = ""
         """The digest of the function that makes them, as far as it is known."""
         self.kinds = 0  # how many others share its name
+        self.met: TaskPrefix | None = None
+        """What was found last, so that it need not be looked for again: of the tasks with this name that the function
+        in the place ``met_as`` makes, in the graph whose kinds ``met_in`` are, the kind."""
+        self.met_as: object = None
+        self.met_in: object = None
         self.case: Case | None = None
         """The evidence that they are GPU tasks, if there ever was any."""
         self.gpu = False
