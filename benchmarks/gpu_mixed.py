@@ -278,7 +278,8 @@ def overhead(rounds: int) -> None:
     shares = sorted(100 * (with_it / without - 1) for with_it, without in pairs)
     print(f"modules: {state()}; 10,001 tasks: {1e3 * median(on):.1f} ms, without looking {1e3 * median(off):.1f} ms")
     low, high = shares[rounds // 4], shares[-1 - rounds // 4]
-    print(f"cost of looking: {median(shares):+.2f}% of get, the median of {rounds} pairs (from {low:+.2f} to {high:+.2f})")
+    found = f"{median(shares):+.2f}% of get, the median of {rounds} pairs"
+    print(f"cost of looking: {found} (half of them from {low:+.2f} to {high:+.2f})")
 
 
 def main() -> None:

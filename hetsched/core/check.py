@@ -106,7 +106,9 @@ def _check_worker(state: State, worker: WorkerState) -> None:
         if worker in ts.who_has:
             nbytes += ts.nbytes
             held += 1
-    assert all(ts.processing_on is worker for ts in worker.guessed), f"{worker!r} is expected to run what it is not"
+    for kind, tasks in worker.guessed.items():
+        assert tasks, f"{worker!r} is said to have {kind.name!r}, unmeasured"
+        assert all(ts.processing_on is worker and ts.prefix is kind for ts in tasks), f"{worker!r} has not all {tasks}"
     for ts, readers in worker.fetching.items():
         readers_there = sum(d.processing_on is worker for d in ts.dependents)
         assert 0 < readers <= readers_there, f"{worker!r} fetches {ts!r} for {readers} tasks, truly {readers_there}"

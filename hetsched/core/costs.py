@@ -86,8 +86,9 @@ def transfer_seconds(ts: TaskState, worker: WorkerState) -> float:
     if worker.links is not None:
         return _seconds_by_links(ts, worker, worker.links)
     seconds = 0.0
-    for d in ts.dependencies:
-        if not worker.gets(d):
+    fetching = worker.fetching
+    for d in ts.dependencies:  # written out: a call for each input of each task takes its time
+        if worker not in d.who_has and d.processing_on is not worker and d not in fetching:
             seconds += LATENCY + nbytes_of(d) / BANDWIDTH
     return seconds
 

@@ -212,7 +212,8 @@ class Dispatcher:
                 for d in ts.dependents:
                     d.unplaced += 1
                 self.queue([ts], f"taken for {worker.id}", now)
-                self.assign(ts, worker, now)
+                if ts.needs.met_by(worker.id, worker.capacity):  # it may be a GPU task by now
+                    self.assign(ts, worker, now)
 
     def _next(self, open_to: dict[Needs, list[WorkerState]]) -> TaskState | None:
         """Take the best-ranked ready task some worker has room for."""
@@ -245,6 +246,7 @@ class Dispatcher:
         batch = self._batches.setdefault(worker, [])
         stack = [first]
         ahead, expects = self._wishes.runs_ahead, self._wishes.expects
+        several = len(self._state.workers) > 1
         while stack:
             ts = stack.pop()
             if ts is not first and not self._may_run_ahead(ts, worker):
@@ -254,13 +256,13 @@ class Dispatcher:
             ts.processing_on = worker
             ts.estimate = duration_of(ts) if expects is None else expects(ts, worker)
             worker.occupancy += ts.estimate
-            if executor not in ts.prefix.on and expects is None:
-                worker.guessed[ts] = None
+            if executor not in ts.prefix.on and expects is None and worker.capacity.window:
+                worker.guessed.setdefault(ts.prefix, {})[ts] = None
             ts.expected = int(nbytes_of(ts))
             worker.coming += ts.expected
             if ts.needs.resources:
                 claim(worker, ts.needs, 1)
-            for d in ts.dependencies:
+            for d in ts.dependencies if several else ():
                 if d.who_has and worker not in d.who_has:
                     worker.fetching[d] = worker.fetching.get(d, 0) + 1
             self._state.move([ts], _ASSIGNED, worker.id, now)
@@ -268,29 +270,40 @@ class Dispatcher:
             for d in ts.dependents:
                 d.unplaced -= 1
             if ts.dependents and ahead:
-                stack += reversed(self._placed(ts, worker, executor))  # the first on top
+                stack += reversed(self._placed(ts, worker))  # the first on top
 
-    def _placed(self, ts: TaskState, worker: WorkerState, executor: str) -> list[TaskState]:
+    def _placed(self, ts: TaskState, worker: WorkerState) -> list[TaskState]:
         """The readers of a task given to a worker whose inputs are all there or placed, as many as are best there too.
 
-        Of more than it can start at once those go no further that would have to wait, since others may start them
+        Of more than it can start at once those go no further that would have to wait, if another worker may start them
         sooner once their inputs are there; unless they are so short that it makes no difference.
         """
         found = [d for d in ts.dependents if not d.unplaced and d.phase is _WAITING]
-        slots = worker.capacity.executors[executor]
-        if len(found) <= slots or len(self._state.workers) < 2:
+        executors = worker.capacity.executors
+        if len(found) <= min(executors.values(), default=0) or len(self._state.workers) < 2:
             return found
-        wait = 0.0
-        here = 0
+        count: dict[str, int] = {}
+        wait: dict[str, float] = {}
+        elsewhere: dict[Needs, bool] = {}
         best: list[TaskState] = []
         for d in found:
-            if here >= slots and wait > worker.capacity.ahead:
-                break
+            executor = d.needs.executor
+            slots = executors.get(executor, 0)
+            if count.get(executor, 0) >= slots and wait.get(executor, 0.0) > worker.capacity.ahead:
+                others = elsewhere.get(d.needs)
+                if others is None:
+                    others = elsewhere[d.needs] = self._may_go_elsewhere(d.needs, worker)
+                if others:
+                    continue
             if self._may_run_ahead(d, worker):
                 best.append(d)
-                here += 1
-                wait += duration_of(d) / slots
+                count[executor] = count.get(executor, 0) + 1
+                wait[executor] = wait.get(executor, 0.0) + duration_of(d) / max(slots, 1)
         return best
+
+    def _may_go_elsewhere(self, needs: Needs, worker: WorkerState) -> bool:
+        others = self._state.workers.values()
+        return any(w is not worker and w.copying is None and needs.met_by(w.id, w.capacity) for w in others)
 
     def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
         if (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .costs import duration_of, learn, nbytes_of
+from .costs import learn
 from .events import TasksFinished
 from .needs import Needs
 from .prefixes import TaskPrefix
@@ -142,14 +142,16 @@ def _learn(state: State, prefix: TaskPrefix, executor: str, count: int, seconds:
     """Learn, and if these are the first of their kind, expect it of those that were assigned before, too."""
     first = executor not in prefix.on
     learn(prefix, executor, count, seconds, nbytes)
-    for worker in state.workers.values() if first else ():
-        for ts in list(worker.guessed):
-            if ts.prefix is prefix and ts.executor == executor and ts.processing_on is worker:
-                del worker.guessed[ts]
-                worker.occupancy += duration_of(ts) - ts.estimate
-                ts.estimate = duration_of(ts)
-                worker.coming += int(nbytes_of(ts)) - ts.expected
-                ts.expected = int(nbytes_of(ts))
+    if not first:
+        return
+    lasts, size = seconds / count, nbytes // count
+    for worker in state.workers.values():
+        for ts in list(worker.guessed.get(prefix, ())):
+            if ts.executor == executor and ts.processing_on is worker:
+                worker.forget_guess(ts)
+                worker.occupancy += lasts - ts.estimate
+                worker.coming += size - ts.expected
+                ts.estimate, ts.expected = lasts, size
 
 
 def _hold(worker: WorkerState, finished: list[TaskState], nbytes: int) -> None:

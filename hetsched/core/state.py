@@ -80,8 +80,8 @@ class WorkerState:
         """Bytes that the results of the tasks it was told to run are expected to have."""
         self.fetching: dict[TaskState, int] = {}
         """Results it has not got and that it brings from others, with how many of the tasks it has read each."""
-        self.guessed: dict[TaskState, None] = {}
-        """Tasks it was told to run while none of their kind had been measured."""
+        self.guessed: dict[TaskPrefix, dict[TaskState, None]] = {}
+        """Tasks it was told to run while none of their kind had been measured, by their kind."""
         self.copying: dict[TaskId, WorkerState | None] | None = None
         """Of a worker that is retiring, results only it holds, or held, with who was asked to copy each."""
 
@@ -103,9 +103,18 @@ class WorkerState:
         """Whether it holds a result, is making it, or was given a task that has it bring the result."""
         return self in ts.who_has or ts.processing_on is self or ts in self.fetching
 
+    def forget_guess(self, ts: TaskState) -> None:
+        """What is expected of a task is no guess any more, or nothing is."""
+        same = self.guessed.get(ts.prefix)
+        if same is not None:
+            same.pop(ts, None)
+            if not same:
+                del self.guessed[ts.prefix]
+
     def drop_plans_for(self, ts: TaskState) -> None:
         """Take note that a task it was told to run has run, or is taken away: nothing is brought for it any more."""
-        self.guessed.pop(ts, None)
+        if self.guessed:
+            self.forget_guess(ts)
         fetching = self.fetching
         if not fetching:
             return

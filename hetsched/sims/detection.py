@@ -41,6 +41,11 @@ class Detection:
                 raise HetschedError(f"detection has {name} = {chance!r}; a chance is from 0 to 1")
 
     @property
+    def looks(self) -> bool:
+        """Whether anything is found out at all."""
+        return self.watches or self.code > 0 or self.false_code > 0
+
+    @property
     def watches(self) -> bool:
         """Whether runs are watched at all."""
         return self.runs > 0 or self.false_runs > 0

@@ -310,7 +310,7 @@ class Hands:
 
     def _left_on_device(self, number: TaskId, task: Task, executor: str) -> int:
         """Bytes of its result on a device; one that was only taken for a device's task leaves nothing there."""
-        found = task.cuda_nbytes or 0 if self.world.is_watched and not task.is_gpu_task else task.on_device(executor)
+        found = task.cuda_nbytes or 0 if self.world.is_looking and not task.is_gpu_task else task.on_device(executor)
         if self.device is not None and found:
             self.device.there.add(number)
         return found

@@ -131,6 +131,8 @@ class World:
         """Whether the scheduler never answers at the instant at which it is told something."""
         noise = scenario.noise
         self.is_noisy = bool(noise.sigma or noise.straggler_chance)
+        self.is_looking = scenario.detection.looks
+        """Whether GPU tasks have to be found out."""
         self.is_watched = scenario.detection.watches
         """Whether runs show that they use a device."""
         self.fails: Callable[[TaskId, int], Any] | None = None

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hetsched.core.check import check
 from hetsched.core.commands import RunTasks
 from hetsched.core.costs import UNKNOWN
-from hetsched.core.events import GraphReleased, GraphSubmitted, ReplicasAdded, TasksFinished, WorkerJoined, WorkerLost
+from hetsched.core.events import (
+    GraphReleased,
+    GraphSubmitted,
+    ReplicasAdded,
+    TasksFinished,
+    TimePassed,
+    WorkerJoined,
+    WorkerLost,
+)
 from hetsched.core.scheduler import Scheduler
 from hetsched.core.types import Capacity, TaskSpec
 
@@ -97,7 +105,7 @@ def test_the_first_run_of_a_kind_corrects_what_was_guessed_of_the_others():
 def test_what_never_ran_is_guessed_of_no_longer_than_it_is_assigned():
     pair = Pair()
     pair(GraphSubmitted("c", 1, [spec(f"new-{i}") for i in range(6)], range(6)))
-    assert len(pair.worker("a").guessed) + len(pair.worker("b").guessed) == 6
+    assert [len(tasks) for name in "ab" for tasks in pair.worker(name).guessed.values()] == [3, 3]
     pair(GraphReleased("c", 1))
     assert (pair.worker("a").guessed, pair.worker("b").guessed) == ({}, {})
 
@@ -122,3 +130,46 @@ def test_one_worker_is_given_all_readers_ahead():
     pair = Pair()
     pair(WorkerLost("b", "gone"))
     assert pair(GraphSubmitted("c", 1, fan(8), range(9)))["a"] == [2, 3, 4, 5]
+
+
+def test_readers_are_counted_against_the_slots_of_their_own_executor():
+    scheduler = Scheduler()
+    for name in "ab":
+        scheduler.handle(WorkerJoined(name, Capacity({"cpu": 4, "gpu": 1}, {"GPU": 1.0}, None, 2)), 0.0)
+    tasks = [spec("make", gpu=True), *[spec(f"read-{n}", 0, gpu=False) for n in range(8)]]
+    (command,) = scheduler.handle(GraphSubmitted("c", 0, tasks, range(9)), 1.0)
+    assert [order.task for order in command.tasks] == [0, 1, 2, 3, 4]
+
+
+def test_readers_that_nobody_else_may_run_are_given_ahead():
+    pair = Pair()
+    tasks = [spec("make", workers=("a",)), *[spec(f"read-{n}", 0, workers=("a",)) for n in range(3)]]
+    assert pair(GraphSubmitted("c", 1, tasks, range(4))) == {"a": [2, 3, 4, 5]}
+
+
+def test_a_task_that_was_to_move_and_is_a_gpu_task_by_now_goes_where_a_gpu_is():
+    class Mover:
+        name = "mover"
+        move = None
+
+        def choose(self, task, workers):
+            return workers[0]
+
+        def moves(self, workers, now):
+            move, self.move = self.move, None
+            return [move] if move else []
+
+    mover = Mover()
+    scheduler = Scheduler(mover)
+    for name, gpus in (("a", 0), ("b", 0), ("d", 1)):
+        lanes = {"cpu": 1, "gpu": gpus} if gpus else {"cpu": 1}
+        scheduler.handle(WorkerJoined(name, Capacity(lanes, {"GPU": 1.0} if gpus else {}, None, 2)), 0.0)
+    scheduler.handle(GraphSubmitted("c", 0, [spec("x"), spec("y")], range(2)), 0.0)
+    task, worker = scheduler.state.tasks[1], scheduler.state.workers["b"]
+    scheduler.state.suspects = task.prefix.gpu = True
+    mover.move = task, worker
+    commands = scheduler.handle(TimePassed(), 1.0)
+    assert [(c.worker, [order.task for order in c.tasks]) for c in commands if isinstance(c, RunTasks)] == []
+    assert (task.phase.name, task.executor) == ("READY", "gpu")
+    commands = scheduler.handle(TimePassed(), 2.0)
+    assert [(c.worker, [order.task for order in c.tasks]) for c in commands if isinstance(c, RunTasks)] == [("d", [1])]
