@@ -15,7 +15,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import time
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hetsched.core.evidence import Evidence
@@ -31,6 +31,7 @@ MOST_ROWS = 10_000
 """So many functions are remembered; of more, those that were noted last."""
 
 _WAIT_SECONDS = 2.0  # for another process that writes
+_PAUSE_SECONDS = 10.0  # until a file that others held on to is read again
 _TABLES = (
     """
     create table if not exists learned (
@@ -92,13 +93,17 @@ class Learned:
         self._mark = 0
         """The last mark that was read."""
         self._met: dict[str, int] = {}
-        """What was the last mark when a function was met; 0 for those that are not in it."""
+        """What was the last mark when a function was met; for those not in it the last mark stands."""
+        self._is_read = False
+        """There was no file, or it could be read: only from then on it is known which mark is the last."""
+        self._not_before = 0.0
+        """When the file is looked at again after others did not let go of it (seconds of the monotonic clock)."""
         self._read_at: tuple[int, int] | None = None
         self._broken = False
 
     def is_stale(self) -> bool:
         """Tell whether the file has changed since it was read. Looks at its time, and does not read it."""
-        return not self._broken and self._stamp() != self._read_at
+        return not self._broken and monotonic() >= self._not_before and self._stamp() != self._read_at
 
     def refresh(self) -> None:
         """Read the file, if it has changed; never raises."""
@@ -133,7 +138,7 @@ class Learned:
             rows = [
                 (function, name, verdict, json.dumps(evidence), wrong, right + wrong, first, now)
                 for function, name, verdict, evidence, right, wrong, first in found
-                if not _is_forgotten(name, self._met.get(function, 0), marks)
+                if not _is_forgotten(name, self._met.get(function, self._mark), marks)
             ]
             file.executemany("insert or replace into learned values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             file.execute(_BOUND, (MOST_ROWS,))
@@ -179,6 +184,8 @@ class Learned:
     def _meet(self, makers: Sequence[Maker]) -> None:
         with self._lock:
             met, mark = self._met, self._mark
+            if not self._is_read:
+                return
             for maker in makers:
                 if len(met) < _MOST_MET:
                     met.setdefault(maker.digest, mark)
@@ -195,7 +202,7 @@ class Learned:
         stamp = self._stamp()
         with self._lock:
             if stamp is None:  # nothing was learned yet, or it is all gone
-                self._known, self._read_at = {}, None
+                self._known, self._read_at, self._is_read = {}, None, True
             if stamp == self._read_at or self._broken:
                 return self._known
         known: dict[str, Row] = {}
@@ -207,9 +214,10 @@ class Learned:
                 known[function] = Row(function, name, verdict, _evidence(evidence), *numbers)
 
         if not self._use(read):
+            self._not_before = monotonic() + _PAUSE_SECONDS
             return self._known
         with self._lock:
-            self._known, self._read_at = known, stamp
+            self._known, self._read_at, self._is_read = known, stamp, True
             self._mark = max([self._mark, *(mark.number for mark in marks)])
         return known
 

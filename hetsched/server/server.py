@@ -218,7 +218,8 @@ class Server:
             messages, frames = await channel.receive()
             link.heard = perf_counter()
             left = iter(frames)
-            if self._learned is not None and isinstance(link, ClientLink) and self._learned.is_stale():
+            graphs = self._learned is not None and any(said[:1] == ("GraphPart",) for said in messages)
+            if graphs and self._learned is not None and self._learned.is_stale():
                 await trio.to_thread.run_sync(self._learned.refresh)
             for message in messages:
                 if isinstance(link, WorkerLink):

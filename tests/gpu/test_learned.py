@@ -108,7 +108,21 @@ def test_marks_and_what_was_met_are_bounded(file, monkeypatch) -> None:
     live.recall(met)
     file.forget("none")
     live.note([LESSON._replace(function=f"{n}") for n in range(3)])
-    assert [row.function for row in file.rows()] == ["0"]  # of the others it is not known any more
+    # Of what was not noted down as met the last mark that was read stands, and "none" does not fit.
+    assert [row.function for row in file.rows()] == ["0", "1", "2"]
+
+
+def test_one_forgetting_is_not_for_ever_where_the_first_read_failed(file, monkeypatch) -> None:
+    file.forget()
+    live = Learned(file.path)
+    use = live._use
+    monkeypatch.setattr(live, "_use", lambda work, writes=False: False)
+    live.recall(PUT)
+    assert not live.is_stale()  # not again at once
+    monkeypatch.setattr(live, "_use", use)
+    live.recall(PUT)
+    live.note([LESSON])
+    assert [row.function for row in file.rows()] == [LESSON.function]
 
 
 def test_reading_apart_from_recalling(file) -> None:
