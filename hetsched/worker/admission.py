@@ -35,35 +35,48 @@ class Admission:
         """Whether there are devices to choose from."""
         return bool(self._lanes)
 
-    def place(self, lane: Lane, batches: Iterable[Batch], executor: str) -> int:
+    def place(self, lane: Lane, batches: Iterable[Batch], executor: str, deeper: bool = True) -> int:
         """The device of the next task; :data:`ANY_DEVICE` where there is no choice, :data:`NO_DEVICE` if it must wait.
 
-        A task waits while its result is not expected to fit. It does not wait for a device on which nothing runs: there
-        nothing would end. Nor, where the devices together are full, if nothing runs at all.
+        A task waits while its result is not expected to fit on a device or on all together. It does not wait for a
+        device on which nothing runs: there nothing would end. Unless it is ``deeper`` than those that wait inside their
+        tasks, it is not to run in a thread of theirs: they could not go on before it has ended.
         """
         lanes, room = self._lanes, self.room
         if room is None and not lanes:
             return ANY_DEVICE
-        running = [batch for batch in batches if batch.executor == executor and not batch.yielded]
+        here = [batch for batch in batches if batch.executor == executor]
+        running = [batch for batch in here if not batch.yielded]
+        rooms: Sequence[int] = ()
+        nbytes = 0.0
+        full = False
         job = lane.ready.first() if room is not None else None
-        if room is None or job is None or not running:
-            return self._choose(running, (), 0.0) if lanes else ANY_DEVICE
-        coming = sum(map(_coming, running))
-        if coming + job.kind.cuda_nbytes > max(room[0], 0):
+        if room is not None and job is not None:
+            rooms = room[1:]
+            nbytes = job.kind.cuda_nbytes
+            full = bool(running) and sum(map(_coming, running)) + nbytes > max(room[0], 0)
+        if full and not (lanes and rooms):
             return NO_DEVICE
-        return self._choose(running, room[1:], job.kind.cuda_nbytes) if lanes else ANY_DEVICE
+        if not lanes:
+            return ANY_DEVICE
+        return self._choose(here, rooms, nbytes, full, deeper)
 
-    def _choose(self, running: Sequence[Batch], room: Sequence[int], nbytes: float) -> int:
-        """A device with a lane to spare: one with room if there is one, and where least runs."""
-        chosen, least = NO_DEVICE, (True, 0, True)
+    def _choose(self, batches: Sequence[Batch], rooms: Sequence[int], nbytes: float, full: bool, deeper: bool) -> int:
+        """A device with a lane to spare: whose thread is free if there is one, with room, and where least runs.
+
+        Where the devices together are ``full``, only one on which nothing runs.
+        """
+        chosen, least = NO_DEVICE, (True, True, 0, True)
         for device, lanes in enumerate(self._lanes):
-            here = [batch for batch in running if batch.device == device]
-            if len(here) >= lanes:
+            there = [batch for batch in batches if batch.device == device]
+            running = [batch for batch in there if not batch.yielded]
+            stacked = len(there) >= lanes
+            if len(running) >= lanes or (stacked and not deeper):
                 continue
-            full = bool(room) and sum(map(_coming, here)) + nbytes > max(room[device], 0)
-            if full and here:
+            over = bool(rooms) and sum(map(_coming, running)) + nbytes > max(rooms[device], 0)
+            if running and (full or over):
                 continue
-            order = (full, len(here), device != self.before)
+            order = (stacked, over, len(running), device != self.before)
             if chosen == NO_DEVICE or order < least:
                 chosen, least = device, order
         return chosen

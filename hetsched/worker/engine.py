@@ -251,6 +251,8 @@ class Engine:
         lane = self._lanes[name]
         if device >= 0:
             lane = [executor for executor in lane if executor.device == device]
+            if mine is not None and mine.blocked:
+                mine = None  # the task that waits there need not have asked for this one
         if mine in lane and mine is not None:
             return mine
         return min(lane, key=lambda executor: (executor.outstanding - executor.blocked, executor.blocked))

@@ -180,11 +180,12 @@ class WorkerState:
                 if not waiting:
                     self._reclaim_for(executor, out)
                     break
-                if lane.yielded and lane.free <= len(lane.yielded) and not self._is_deeper(lane):
+                deeper = not lane.yielded or self._is_deeper(lane)
+                if not deeper and lane.free <= len(lane.yielded):
                     break
                 device = ANY_DEVICE
                 if executor == GPU:
-                    device = self.admission.place(lane, self.batches.values(), executor)
+                    device = self.admission.place(lane, self.batches.values(), executor, deeper)
                     if device == NO_DEVICE:
                         break
                 jobs = pick(lane, executor, self.available)

@@ -12,6 +12,7 @@ import pytest
 import hetsched
 from hetsched.core.commands import RunTask, RunTasks
 from hetsched.core.events import TasksFinished
+from hetsched.core.needs import rank_of
 from hetsched.core.types import EACH, Ref, TaskSpec
 from hetsched.worker import executors
 from hetsched.worker.current import RunningBatch, current_batch
@@ -310,6 +311,67 @@ def test_tasks_of_several_devices_run_on_the_threads_of_their_devices(monkeypatc
     assert {type(message) for message in told} == {TasksFinished}
     threads = set(engine.store.values())
     assert sorted(number for number, _ in threads) == [0, 1]  # always the same thread
+    engine.close()
+
+
+class Waits:
+    """What a task waits for, in a lane's thread: an end that a test brings about."""
+
+    def __init__(self):
+        self.ended, self.calls = threading.Event(), []
+        self.finished, self.on_finish = self.ended.is_set, self.calls.append
+
+    def wait(self):
+        assert self.ended.wait(20)
+
+    def end(self):
+        self.ended.set()
+        for call in self.calls:
+            call()
+
+
+def test_a_thread_whose_task_waits_leaves_others_to_the_free_thread_of_its_device(monkeypatch) -> None:
+    monkeypatch.setattr(executors, "bind_device", lambda number: None)
+    begun, told, inside = threading.Semaphore(0), threading.Semaphore(0), Waits()
+    gates = [threading.Event() for _ in range(6)]
+
+    def waits():
+        thread, batch = threading.get_ident(), current_batch()
+        assert gates[0].wait(20)
+        batch.owner.wait(batch, inside)
+        return thread
+
+    def stays(n):
+        begun.release()
+        assert gates[n].wait(20)
+        return threading.get_ident()
+
+    engine = Engine("w", {"gpu": 4}, {"GPU": 4.0}, Measure(), lambda message: told.release(), lambda: None, 2)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),)}
+
+    def runs(*tasks, level=0):
+        ordered = [order(n, TaskSpec(n, stays, (n,)), **gpu)._replace(rank=rank_of(level, 0.0, n)) for n in tasks]
+        engine.order(RunTasks("w", ordered))
+
+    engine.order(RunTasks("w", [order(0, TaskSpec(0, waits), **gpu)._replace(rank=rank_of(0, 0.0, 0))]))
+    runs(1, 2, 3)
+    for _ in range(3):
+        assert begun.acquire(timeout=20)
+    gates[0].set()
+    runs(4, level=1)  # asked for by 0, in whose thread it runs, as the others are taken
+    assert begun.acquire(timeout=20)
+    runs(5)  # not asked for by 0
+    gates[2].set()
+    assert told.acquire(timeout=20)
+    gates[4].set()
+    assert told.acquire(timeout=20)
+    for gate in gates:
+        gate.set()
+    for _ in range(3):
+        assert told.acquire(timeout=20)
+    inside.end()
+    assert told.acquire(timeout=20)
+    assert engine.store[4] == engine.store[0] != engine.store[5] == engine.store[2]
     engine.close()
 
 

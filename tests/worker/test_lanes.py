@@ -111,6 +111,11 @@ class Devices:
         gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
         self.started = places(self.bench.run(*(order(n, **gpu) for n in range(tasks))))
 
+    def run(self, *tasks, level=0):
+        """Order more; those of a level that a waiting task asked for come before all others."""
+        gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+        return places(self.bench.run(*(order(n, rank=rank_of(level, 0.0, n), **gpu) for n in tasks)))
+
     def done(self, batch, room=None):
         (task,) = self.bench.mind.batches[batch].jobs
         return places(self.bench(BatchExecuted(batch, [(task, 0, 0.0, 0.01, 100, 100)], [], [], device_room=room)))
@@ -151,11 +156,33 @@ def test_of_two_idle_devices_the_one_with_room_comes_first() -> None:
     assert places(d.bench.run(order(7, **gpu), order(8, **gpu))) == [(3, 1), (4, 0)]
 
 
-def test_where_the_devices_together_are_full_a_task_waits_for_any() -> None:
+def test_an_idle_device_with_room_comes_before_the_one_whose_thread_asks() -> None:
+    d = Devices(2, 2, 2)
+    assert (d.done(2, room=(500, 500, 0)), d.done(1, room=(500, 0, 500))) == ([], [])
+    assert d.run(7) == [(3, 1)]
+
+
+def test_where_the_devices_together_are_full_an_idle_one_takes_a_task() -> None:
     """Results whose device is not known are nowhere but in the sum."""
     d = Devices(2, 2, 4)
-    assert d.done(1, room=(150, 900, 900)) == []  # 100 are coming, 100 more would not fit
-    assert d.done(2, room=(150, 900, 900)) == [(3, 1)]  # nothing runs: it has to make do
+    assert d.done(1, room=(150, 900, 900)) == [(3, 0)]  # 100 are coming, 100 more would not fit
+    assert d.done(2, room=(-50, 100, -150)) == [(4, 1)]
+
+
+def test_where_the_devices_together_are_full_a_task_waits_for_those_that_run() -> None:
+    d = Devices(2, 4, 9)
+    full = (150, 900, 900)
+    assert d.done(1, room=full) == []  # the one with a lane to spare runs another
+    assert d.done(2, room=full) == []
+    assert d.done(3, room=full) == [(5, 0)]  # nothing runs there any more
+    assert d.done(4, room=(150, 900, 50)) == [(6, 1)]
+    assert d.done(5, room=(250, 900, 50)) == [(7, 0)]
+
+
+def test_where_only_the_sum_is_known_a_task_waits_while_any_runs() -> None:
+    d = Devices(2, 2, 4)
+    assert d.done(1, room=(150,)) == []
+    assert d.done(2, room=(150,)) == [(3, 1)]
 
 
 def test_a_device_whose_task_waits_takes_another() -> None:
@@ -168,6 +195,43 @@ def test_a_device_whose_task_waits_takes_another() -> None:
     assert d.done(4) == []
     assert d.bench(SlotRegained(1)) == []
     assert (d.done(1), d.done(2)) == ([], [])
+
+
+def test_what_a_waiting_task_did_not_ask_for_goes_to_another_device() -> None:
+    d = Devices(2, 2, 1)
+    assert d.started == [(1, 0)]
+    assert places(d.bench(SlotYielded(1))) == []
+    assert d.run(7) == [(2, 1)]
+    assert d.run(8) == []  # but for the thread of the one that waits, there is none
+    assert d.run(9, level=1) == [(3, 0)]  # which that one asked for
+    assert d.done(3) == []
+    assert d.done(2) == [(4, 1)]
+
+
+def test_what_a_waiting_task_asked_for_goes_to_an_idle_device_first() -> None:
+    d = Devices(2, 2, 1)
+    assert places(d.bench(SlotYielded(1))) == []
+    assert d.run(7, 8, level=1) == [(2, 1), (3, 0)]
+    assert d.done(3) == []
+    assert d.run(9, level=1) == [(4, 0)]
+
+
+def test_the_lane_that_ended_last_is_left_alone_while_another_task_of_its_device_waits() -> None:
+    d = Devices(2, 4, 4)
+    assert d.started == [(1, 0), (2, 1), (3, 0), (4, 1)]
+    assert (places(d.bench(SlotYielded(1))), d.done(4), d.done(2), d.done(3)) == ([], [], [], [])
+    assert d.run(7, 8) == [(5, 0), (6, 1)]  # each device has a thread that is free
+    assert d.run(9, 10) == [(7, 1)]
+
+
+def test_a_task_waits_where_only_the_thread_of_one_that_waits_is_left_and_the_other_device_is_full() -> None:
+    d = Devices(2, 3, 3)
+    assert d.started == [(1, 0), (2, 1), (3, 0)]
+    assert places(d.bench(SlotYielded(2))) == []
+    assert d.done(3, room=(1000, 150, 1000)) == []
+    assert d.run(7) == []  # device 0 has no room while 1 runs
+    assert d.run(8, level=1) == [(4, 1)]
+    assert d.done(1, room=(1000, 150, 1000)) == [(5, 0)]
 
 
 # By what it sees
