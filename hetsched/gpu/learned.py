@@ -184,6 +184,7 @@ class Learned:
     def _meet(self, makers: Sequence[Maker]) -> None:
         with self._lock:
             met, mark = self._met, self._mark
+            self._is_read = self._is_read or self._stamp() is None
             if not self._is_read:
                 return
             for maker in makers:

@@ -112,6 +112,15 @@ def test_marks_and_what_was_met_are_bounded(file, monkeypatch) -> None:
     assert [row.function for row in file.rows()] == ["0", "1", "2"]
 
 
+def test_what_was_met_before_there_was_a_file_is_forgotten_with_it(file) -> None:
+    live = Learned(file.path)
+    live.recall(PUT, read=False)
+    file.forget()
+    live.refresh()
+    live.note([LESSON])
+    assert file.rows() == []
+
+
 def test_one_forgetting_is_not_for_ever_where_the_first_read_failed(file, monkeypatch) -> None:
     file.forget()
     live = Learned(file.path)
