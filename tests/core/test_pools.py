@@ -175,8 +175,16 @@ def test_a_plan_keeps_to_what_was_said_and_restricts_for_a_reason(layers):
         if layer.pools is not None:
             assert plan.restricted[n] == layer.pools
         elif plan.restricted[n] is not None:
-            assert plan.saves[n] > 0
+            assert plan.saves[n] > 0 or plan.reasons[n] is Reason.TOGETHER  # which may save nothing one by one
             assert plan.restricted[n] == (plan.pool(n),)
+
+
+def test_layers_that_save_nothing_one_by_one_are_restricted_where_they_save_together():
+    layers = [Layer("a", [], 0, A), Layer("new", [], None), Layer("copy", [0], 2), Layer("b", [], 2, B),
+              Layer("c", [3], 0, A), Layer("sum", [3, 2, 1], 0)]  # fmt: skip
+    plan = propagate(layers)
+    assert plan.restricted == [A, B, B, B, A, None]
+    assert [(plan.reasons[n], plan.saves[n]) for n in (1, 2)] == [(Reason.TOGETHER, 0)] * 2
 
 
 @pytest.mark.parametrize("count", [2, 3])
