@@ -66,6 +66,8 @@ FLOORS = (
             "core.holding",
             "core.recovery",
             "core.wishes",
+            "core.orders",
+            "core.run_ahead",
             "core.dispatch",
             "core.results",
             "core.claims",

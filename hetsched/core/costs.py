@@ -10,8 +10,8 @@ from .prefixes import Estimate, TaskPrefix
 from .state import State, TaskState, WorkerState
 
 __all__ = [
-    "BANDWIDTH", "LARGE", "LATENCY", "duration_of", "is_large", "learn", "measured_duration", "measured_sizes",
-    "mostly_elsewhere", "nbytes_of", "nearest", "transfer_seconds", "wait_seconds",
+    "BANDWIDTH", "LARGE", "LATENCY", "duration_of", "is_known", "is_large", "learn", "measured_duration",
+    "measured_sizes", "mostly_elsewhere", "nbytes_of", "nearest", "transfer_seconds", "wait_seconds",
 ]  # fmt: skip
 
 LARGE: Final = 1_000_000
@@ -46,6 +46,11 @@ def measured_duration(ts: TaskState) -> float | None:
     if estimate is not None and estimate.count:
         return estimate.seconds / estimate.count
     return None
+
+
+def is_known(ts: TaskState) -> bool:
+    """Whether tasks of this kind were measured on the task's executor, or a person said how long it takes."""
+    return measured_duration(ts) is not None or "duration" in ts.annotations
 
 
 def duration_of(ts: TaskState) -> float:

@@ -6,26 +6,26 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import Final
 
-from .commands import CancelTasks, Command, RunTask, RunTasks
-from .costs import duration_of, mostly_elsewhere, nbytes_of, nearest
+from .commands import CancelTasks, Command, RunTasks
+from .costs import duration_of, nbytes_of
 from .holding import Holding
 from .needs import Needs
+from .orders import order_of
 from .placement import Policy, can_move
 from .recovery import unassign
+from .run_ahead import RunAhead
 from .shares import claim, has_room
 from .state import Graph, Phase, State, TaskState, WorkerState
 from .types import TaskId
-from .wishes import Wishes, arrange
+from .wishes import Wishes, arrange, swap
 
 __all__ = ["MOST_LEFT", "Dispatcher"]
 
 MOST_LEFT: Final = 64
 """After so many tasks in a row that a policy leaves where they are, the rest is not offered until the next event."""
 
-_WAITING: Final = Phase.WAITING
 _READY: Final = Phase.READY
 _ASSIGNED: Final = Phase.ASSIGNED
-_MEMORY: Final = Phase.MEMORY
 
 
 class Dispatcher:
@@ -35,13 +35,14 @@ class Dispatcher:
     which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
     """
 
-    __slots__ = ("_batches", "_holding", "_patient", "_policy", "_state", "_taken", "_wishes")
+    __slots__ = ("_ahead", "_batches", "_holding", "_patient", "_policy", "_state", "_taken", "_wishes")
 
     def __init__(self, state: State, policy: Policy) -> None:
         self._state = state
         self._policy = policy
         self._holding = Holding(state)
         self._patient = bool(getattr(policy, "waits_for_data", False))
+        self._ahead = RunAhead(state, self._patient)
         self._wishes = Wishes(policy)
         self._batches: dict[WorkerState, list[TaskState]] = {}
         self._taken: dict[WorkerState, list[TaskId]] = {}
@@ -54,9 +55,11 @@ class Dispatcher:
 
     def arrange(self, tasks: list[TaskState]) -> None:
         """Have the policy say in which order new tasks should start, if it wants to; they are not queued yet."""
-        order = self._wishes.order
+        order, last = self._wishes.order, self._wishes.last
         if order is not None and tasks:
             arrange(order(tasks, list(self._state.workers.values())))
+        if last is not None and len(tasks) > 1 and not tasks[0].graph.open and len(self._state.workers) > 1:
+            swap(last(tasks, list(self._state.workers.values())))
 
     def queue(self, tasks: list[TaskState], cause: str, now: float) -> None:
         """Make tasks READY, whose inputs all exist."""
@@ -249,7 +252,7 @@ class Dispatcher:
         several = len(self._state.workers) > 1
         while stack:
             ts = stack.pop()
-            if ts is not first and not self._may_run_ahead(ts, worker):
+            if ts is not first and not self._ahead.follows(ts, worker):
                 continue
             executor = ts.needs.executor
             worker.assigned[executor] += 1
@@ -270,56 +273,7 @@ class Dispatcher:
             for d in ts.dependents:
                 d.unplaced -= 1
             if ts.dependents and ahead:
-                stack += reversed(self._placed(ts, worker))  # the first on top
-
-    def _placed(self, ts: TaskState, worker: WorkerState) -> list[TaskState]:
-        """The readers of a task given to a worker whose inputs are all there or placed, as many as are best there too.
-
-        Of more than it can start at once those go no further that would have to wait, if another worker may start them
-        sooner once their inputs are there; unless they are so short that it makes no difference.
-        """
-        found = [d for d in ts.dependents if not d.unplaced and d.phase is _WAITING]
-        executors = worker.capacity.executors
-        if len(found) <= min(executors.values(), default=0) or len(self._state.workers) < 2:
-            return found
-        count: dict[str, int] = {}
-        wait: dict[str, float] = {}
-        elsewhere: dict[Needs, bool] = {}
-        best: list[TaskState] = []
-        for d in found:
-            executor = d.needs.executor
-            slots = executors.get(executor, 0)
-            if count.get(executor, 0) >= slots and wait.get(executor, 0.0) > worker.capacity.ahead:
-                others = elsewhere.get(d.needs)
-                if others is None:
-                    others = elsewhere[d.needs] = self._may_go_elsewhere(d.needs, worker)
-                if others:
-                    continue
-            if self._may_run_ahead(d, worker):
-                best.append(d)
-                count[executor] = count.get(executor, 0) + 1
-                wait[executor] = wait.get(executor, 0.0) + duration_of(d) / max(slots, 1)
-        return best
-
-    def _may_go_elsewhere(self, needs: Needs, worker: WorkerState) -> bool:
-        others = self._state.workers.values()
-        return any(w is not worker and w.copying is None and needs.met_by(w.id, w.capacity) for w in others)
-
-    def _may_run_ahead(self, ts: TaskState, worker: WorkerState) -> bool:
-        if (
-            ts.phase is not _WAITING
-            or not has_room(worker, ts.needs)
-            or not all(d.processing_on is worker or d.phase is _MEMORY for d in ts.dependencies)
-            or (self._patient and mostly_elsewhere(ts, worker))
-        ):
-            return False
-        steering = self._state.steering
-        if steering is not None and steering.narrows and steering.again:
-            ts.needs = steering.narrow(ts)
-        needs = ts.needs
-        if needs.others and needs.workers is not None and worker.id not in needs.workers:
-            return False  # it may, but it is wished elsewhere, and whoever has room there is known when it is ready
-        return needs.met_by(worker.id, worker.capacity)
+                stack += reversed(self._ahead.readers(ts, worker))  # the first on top
 
     def flush(self) -> list[Command]:
         """Return what was taken away and what was assigned since the last flush, one order per worker."""
@@ -329,45 +283,6 @@ class Dispatcher:
         if self._taken:
             out += [CancelTasks(w.id, tasks) for w, tasks in self._taken.items()]
             self._taken = {}
-        out += [RunTasks(w.id, [_order(ts, w) for ts in batch]) for w, batch in self._batches.items() if batch]
+        out += [RunTasks(w.id, [order_of(ts, w) for ts in batch]) for w, batch in self._batches.items() if batch]
         self._batches = {}
         return out
-
-
-def _order(ts: TaskState, worker: WorkerState) -> RunTask:
-    needs = ts.needs
-    res = needs.resources
-    uses = 0
-    if ts.dependents and not ts.wanted and not ts.graph.open and needs.copies <= 1:
-        for d in ts.dependents:
-            if d.processing_on is not worker:
-                break
-        else:
-            ts.forgets = True
-            uses = len(ts.dependents)
-    kind = ts.prefix.bound if needs.bound else ts.prefix.kind
-    if not ts.dependencies:
-        return _make(RunTask, (ts.id, ts.rank, ts.spec, kind, needs.executor, (), uses, ts.attempt, res, ()))
-    holders: list[tuple[int, tuple[str, ...]]] = []
-    inputs = []
-    for d in ts.dependencies:
-        inputs.append(d.id)
-        if d.who_has and worker not in d.who_has:
-            holders.append((d.id, _nearest_first(d, worker)))
-    return _make(
-        RunTask,
-        (ts.id, ts.rank, ts.spec, kind, needs.executor, inputs, uses, ts.attempt, res, holders),
-    )
-
-
-def _nearest_first(ts: TaskState, worker: WorkerState) -> tuple[str, ...]:
-    """Those that hold a result, the one from which it is soonest brought to a worker before the others."""
-    holders = ts.who_has
-    if worker.links is not None and len(holders) > 1:
-        first = nearest(ts, worker, worker.links)
-        if first is not None and first is not holders[0]:
-            return (first.id, *[w.id for w in holders if w is not first])
-    return tuple(w.id for w in holders)
-
-
-_make = tuple.__new__  # a NamedTuple's own constructor takes three times as long

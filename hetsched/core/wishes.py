@@ -9,7 +9,7 @@ from .needs import level_of
 from .placement import Policy
 from .state import TaskState, WorkerState
 
-__all__ = ["Wishes", "arrange"]
+__all__ = ["Wishes", "arrange", "swap"]
 
 _URGENCY: Final = 1 << 32
 _ID_BITS: Final = 44
@@ -19,10 +19,11 @@ _MOST_PLACES: Final = (1 << 30) - 1
 class Wishes:
     """The wishes of a policy, as :class:`hetsched.core.placement.Policy` names them; None or False: no wish."""
 
-    __slots__ = ("expects", "match", "moves", "offers_all", "order", "runs_ahead")
+    __slots__ = ("expects", "last", "match", "moves", "offers_all", "order", "runs_ahead")
 
     def __init__(self, policy: Policy) -> None:
         self.order: Callable[..., Sequence[TaskState]] | None = _hook(policy, "order")
+        self.last: Callable[..., Sequence[TaskState]] | None = _hook(policy, "last")
         self.expects: Callable[[TaskState, WorkerState], float] | None = _hook(policy, "expects")
         self.match: Callable[..., Iterable[tuple[TaskState, WorkerState]]] | None = _hook(policy, "match")
         self.moves: Callable[..., Iterable[tuple[TaskState, WorkerState]]] | None = _hook(policy, "moves")
@@ -45,3 +46,13 @@ def arrange(tasks: Sequence[TaskState]) -> None:
     first = min(ts.id for ts in tasks)
     for place, ts in enumerate(sorted(tasks, key=lambda ts: level_of(ts.rank)), first):
         ts.rank = (-urgency * _URGENCY + (place & _MOST_PLACES) << _ID_BITS) + ts.id
+
+
+def swap(tasks: Sequence[TaskState]) -> None:
+    """Have tasks of one graph, none of them queued yet, change places so that they start in this order.
+
+    They take each other's ranks, so nothing changes for other tasks. Higher priorities still go before lower ones.
+    """
+    ranks = sorted(ts.rank for ts in tasks)
+    for ts, rank in zip(sorted(tasks, key=lambda ts: level_of(ts.rank)), ranks, strict=True):
+        ts.rank = rank

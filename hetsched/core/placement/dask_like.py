@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil, inf
 
-from hetsched.core.costs import measured_duration, transfer_seconds
+from hetsched.core.costs import is_known, transfer_seconds
 from hetsched.core.state import TaskState, WorkerState
 
 from .expected import seconds_on
@@ -57,8 +57,7 @@ class DaskLike:
 
     def expects(self, task: TaskState, worker: WorkerState) -> float:
         """Seconds the task is expected to run there."""
-        known = measured_duration(task) is not None or "duration" in task.annotations
-        return seconds_on(task, worker) if known else 0.5
+        return seconds_on(task, worker) if is_known(task) else 0.5
 
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState | None:
         """Pick a worker, or none for a root-ish task while all are saturated."""

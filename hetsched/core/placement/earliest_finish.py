@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hetsched.core.costs import duration_of, measured_duration, transfer_seconds, wait_seconds
+from hetsched.core.costs import duration_of, is_known, measured_duration, transfer_seconds, wait_seconds
 from hetsched.core.state import TaskState, WorkerState
 
-__all__ = ["RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
+from .levels import longest_first, upward
+
+__all__ = ["LAST_TASKS", "RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
+
+LAST_TASKS = 4
+"""Of so many tasks for each slot, at the end of a graph, those of the longest way go first, whatever they hold."""
 
 RUN_TASKS = 64
 """So many tasks without inputs in a row may go to one worker before another that has less to do."""
@@ -23,7 +28,8 @@ class EarliestFinish:
     least wins, then the worker with fewer kinds of resources (a GPU is one: it is spared for those who need it), then
     the one with fewer bytes, those expected of what it is to make included, then the one that joined first. Short tasks
     without inputs go to one worker for a while.
-    The greedy half of HEFT (Topcuoglu, Hariri, Wu 2002, section 4.2), the order of tasks being fixed before.
+    The greedy half of HEFT (Topcuoglu, Hariri, Wu 2002, section 4.2), the order of tasks being fixed before: one that
+    holds few results, and among the last tasks, where slots would run empty, that of the longest way to an end.
     """
 
     name = "earliest_finish"
@@ -31,6 +37,17 @@ class EarliestFinish:
 
     def __init__(self) -> None:
         self._last: WorkerState | None = None
+
+    def last(self, tasks: Sequence[TaskState], workers: Sequence[WorkerState]) -> list[TaskState]:
+        """The last :data:`LAST_TASKS` for each slot, the longest way to an end of the graph first.
+
+        Kinds that were never measured, and of which nobody said how long they take, count as the mean of the others.
+        """
+        slots = sum([sum(worker.capacity.executors.values()) for worker in workers])
+        found = tasks[-LAST_TASKS * slots :] if slots else ()
+        known = {ts: duration_of(ts) for ts in found if is_known(ts)}
+        usual = sum(known.values()) / len(known) if known else 1.0
+        return longest_first(found, upward(found, lambda ts: known.get(ts, usual)))
 
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
         """Pick the worker that would finish the task first."""

@@ -26,6 +26,9 @@ class Policy(Protocol):
     ``order(tasks, workers) -> tasks``
         Says in which order the tasks of a new graph should start, their dependencies linked. Else it is the order in
         which they were submitted (:mod:`hetsched.core.order`).
+    ``last(tasks, workers) -> tasks``
+        Which of the tasks of a new graph should change places, and the order in which they should start then. It is
+        asked where there are several workers.
     ``expects(task, worker) -> seconds``
         How long the task is taken to run there, for the worker's ``occupancy``. Else what is known of the task alone.
     ``match(ready, workers, now) -> pairs of task and worker``

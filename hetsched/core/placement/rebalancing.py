@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hetsched.core.costs import duration_of, measured_duration, transfer_seconds
+from hetsched.core.costs import duration_of, is_known, transfer_seconds
 from hetsched.core.state import TaskState, WorkerState
 
 from .earliest_finish import EarliestFinish
@@ -32,8 +32,7 @@ class Rebalancing(EarliestFinish):
 
     def expects(self, task: TaskState, worker: WorkerState) -> float:
         """Seconds the task is expected to run."""
-        known = measured_duration(task) is not None or "duration" in task.annotations
-        return duration_of(task) if known else self._unknown
+        return duration_of(task) if is_known(task) else self._unknown
 
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
         """Pick the worker that would finish the task first."""
