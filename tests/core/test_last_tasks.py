@@ -74,6 +74,15 @@ def test_only_the_last_tasks_change_places() -> None:
     assert order_of(scheduler) == [0, 1, 2, *range(many - 1, 2, -1)]
 
 
+def test_slots_of_other_executors_do_not_count() -> None:
+    scheduler = Scheduler("earliest_finish")
+    for name in ("a", "b"):
+        scheduler.handle(WorkerJoined(name, Capacity({"cpu": 1, "io": 64}, {}, None, 1)), 0.0)
+    many = 2 * LAST_TASKS + 3
+    scheduler.handle(graph(*(spec(f"x{n}", duration=n + 1) for n in range(many))), 0.0)
+    assert order_of(scheduler) == [0, 1, 2, *range(many - 1, 2, -1)]
+
+
 def test_one_worker_keeps_the_order_that_holds_few_results() -> None:
     scheduler = scheduler_of("a")
     scheduler.handle(graph(*(spec(f"x{n}", duration=n + 1) for n in range(5))), 0.0)

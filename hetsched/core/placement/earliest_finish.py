@@ -11,7 +11,7 @@ from .levels import longest_first, upward
 
 __all__ = ["LAST_TASKS", "RUN_SECONDS", "RUN_TASKS", "EarliestFinish"]
 
-LAST_TASKS = 4
+LAST_TASKS = 3
 """Of so many tasks for each slot, at the end of a graph, those of the longest way go first, whatever they hold."""
 
 RUN_TASKS = 64
@@ -39,12 +39,11 @@ class EarliestFinish:
         self._last: WorkerState | None = None
 
     def last(self, tasks: Sequence[TaskState], workers: Sequence[WorkerState]) -> list[TaskState]:
-        """The last :data:`LAST_TASKS` for each slot, the longest way to an end of the graph first.
+        """The last :data:`LAST_TASKS` for each slot of their executor, the longest way to an end of the graph first.
 
         Kinds that were never measured, and of which nobody said how long they take, count as the mean of the others.
         """
-        slots = sum([sum(worker.capacity.executors.values()) for worker in workers])
-        found = tasks[-LAST_TASKS * slots :] if slots else ()
+        found = tasks[_where_the_end_begins(tasks, workers) :]
         known = {ts: duration_of(ts) for ts in found if is_known(ts)}
         usual = sum(known.values()) / len(known) if known else 1.0
         return longest_first(found, upward(found, lambda ts: known.get(ts, usual)))
@@ -82,3 +81,16 @@ class EarliestFinish:
             if cost < best_cost:
                 best, best_cost = worker, cost
         return best
+
+
+def _where_the_end_begins(tasks: Sequence[TaskState], workers: Sequence[WorkerState]) -> int:
+    left: dict[str, int] = {}
+    for worker in workers:
+        for executor, slots in worker.capacity.executors.items():
+            left[executor] = left.get(executor, 0) + LAST_TASKS * slots
+    for place in range(len(tasks) - 1, -1, -1):
+        executor = tasks[place].needs.executor
+        left[executor] = left.get(executor, 0) - 1
+        if left[executor] < 0:
+            return place + 1
+    return 0
