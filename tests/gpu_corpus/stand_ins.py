@@ -21,6 +21,7 @@ import dask.array  # noqa: F401 - it notes what kinds of arrays there are as it 
 __all__ = ["ROOTS", "stand_ins"]
 
 ROOTS = (
+    "array_api_compat",
     "bitsandbytes",
     "catboost",
     "cucim",
@@ -38,6 +39,7 @@ ROOTS = (
     "jax",
     "kvikio",
     "lightgbm",
+    "networkx",
     "numba",
     "nvtx",
     "onnxruntime",
@@ -50,6 +52,7 @@ ROOTS = (
     "rmm",
     "sklearn",
     "spacy",
+    "stumpy",
     "taichi",
     "tensorflow",
     "torch",
@@ -238,7 +241,11 @@ class Mute(Module):
         return importlib.import_module(full) if full in _MODULES else _MUTE.get(full, Thing())
 
 
-_MUTE = {"torch.nn.Module": type("Module", (), {}), "numba.prange": range}
+_MUTE = {
+    "cupy.ndarray": type("ndarray", (), {}),
+    "torch.nn.Module": type("Module", (), {}),
+    "numba.prange": range,
+}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
