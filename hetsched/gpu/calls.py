@@ -13,6 +13,7 @@ from . import methods
 from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of, several
 from .builtin_calls import BUILT_IN, LIBRARIES_OF_ARRAYS
 from .bytecode import Frame, weakened
+from .held import device_in, is_installed
 from .libraries import (
     ASKS,
     BRINGS_BACK,
@@ -26,10 +27,25 @@ from .libraries import (
     root_of,
     words,
 )
-from .resolve import class_attribute, value_of
-from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Items, Known, Made, Many, Name, Test, Value, either
+from .resolve import class_attribute, is_own, is_standard, value_of
+from .values import (
+    UNKNOWN,
+    Attr,
+    Inner,
+    InnerClass,
+    Instance,
+    Items,
+    Known,
+    Made,
+    Many,
+    Name,
+    Pairs,
+    Test,
+    Value,
+    either,
+)
 
-__all__ = ["attribute", "call", "entered", "item", "pairs_of", "set_attribute", "several"]
+__all__ = ["attribute", "call", "entered", "item", "not_followed", "pairs_of", "set_attribute", "several"]
 
 _SILENT: Final = words("catboost cv2 faiss keras lightgbm numba onnxruntime polars xgboost")
 """Libraries that mostly run on the CPU: that they are used at all says nothing."""
@@ -59,7 +75,8 @@ def _of_object(owner: Known, name: str) -> Value:
     obj = owner.value
     try:
         if isinstance(obj, ModuleType):
-            return value_of(vars(obj)[name], name)
+            inside = vars(obj)  # some make their names when asked
+            return value_of(inside[name], name) if name in inside else Attr(UNKNOWN, name)
         if isinstance(obj, type):
             found = class_attribute(obj, name)
             found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
@@ -117,7 +134,7 @@ def item(owner: Value, index: Value) -> Value:
         if type(index.value) is str:
             found = pairs_of(owner).get(index.value)
             if found is not None:
-                return value_of(found.value) if type(found) is Known else found
+                return found
         elif type(index.value) is int:
             values = several(owner)
             if -len(values) <= index.value < len(values):
@@ -211,8 +228,19 @@ def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_t
             f.say(0.4, f"{value.value!r} is an argument")
         elif kind is Items:
             hand_on(f, value.values[:16], {}, calls_them)
+        elif kind is Pairs or (kind is Known and type(value.value) is dict):
+            hand_on(f, list(pairs_of(value).values())[:16], {}, calls_them)
         elif kind is Many:
             _any_of(f, value, [], {}) if any(type(v) in (Name, Inner) for v in value.values) else None
+
+
+def not_followed(f: Frame, func: FunctionType, args: Sequence[Value], named: Mapping[str, Value]) -> None:
+    """Note what it says to call a function that is not looked into."""
+    hand_on(f, args, named)
+    if named and not is_own(func, f.globals.module) and not is_standard(func):
+        said = device_said((), named)
+        if said is not None and said[0] == GPU and not methods.records(func.__name__):
+            f.say(0.85, f"{func.__name__}({said[1]})")
 
 
 def _handed(f: Frame, value: Name) -> None:
@@ -257,6 +285,8 @@ def _may(f: Frame, path: str, args: list[Value], named: dict[str, Value]) -> Val
     numbers = root in ("torch", "transformers", "ultralytics")
     if path in ("torch.device", "torch.types.device"):
         return _device(args, named)
+    if path.endswith("set_visible_devices") and args and type(args[0]) in (Items, Known) and not several(args[0]):
+        return UNKNOWN  # it hides them all
     said = device_said(args, named, positional=True, numbers=numbers)
     if said is not None and said[0] == GPU:
         f.say(0.9, f"{path}({said[1]})")
@@ -316,7 +346,8 @@ def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> 
         f.reading.follow(f, Known(init), [made, *args], named)
     if kind.__module__ == "ctypes":
         methods.loads_library(f, args)
-    return made
+    held = device_in(Items([*args, *named.values()])) if is_installed(kind) else ""
+    return Made(kind.__name__, f"a {kind.__name__} with {held}", said=True) if held else made
 
 
 def _configures(f: Frame, obj: type, args: Sequence[Value]) -> None:

@@ -211,7 +211,7 @@ def _store_attr(f: Frame, arg: int) -> None:
 @handles("BINARY_SUBSCR")
 def _subscript(f: Frame, arg: int) -> None:
     owner, index = f.pops(2)
-    f.stack.append(calls.item(owner, index))
+    f.stack.append(f.uses(calls.item(owner, index)))
 
 
 @handles("BINARY_SLICE")

@@ -16,10 +16,11 @@ from hetsched.core.evidence import Evidence
 
 from . import calls
 from .bytecode import Frame
+from .held import device_in
 from .libraries import DEVICE, ROOTS, meaning, root_of
 from .pickled import MAKERS, Other, Partial, Sent, as_value, named_values, reference
 from .reading import Reading
-from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Known, Made, Name
+from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Known, Made, Name, Pairs
 
 __all__ = ["read_pickle"]
 
@@ -130,6 +131,9 @@ class _Machine:
             target.func, target.args, target.named = state[0], state[1] or (), state[2] or {}
         elif type(target) is Instance and type(state) is dict:
             target.attributes.update(named_values(state))
+        elif type(target) is Made and type(state) is dict and not target.device:
+            told = device_in(Pairs(named_values(state)))
+            target.device = f"a {target.of} with {told}" if told else ""
         elif type(target) is Other:
             target.parts.append(state)
 

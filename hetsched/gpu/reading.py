@@ -83,7 +83,7 @@ class Reading:
         elif self.follows(f, callee):
             result = self._read_function(callee.value, args, named, f.depth + (not callee.free))
         else:
-            self.hand_on(f, args, named)
+            calls.not_followed(f, callee.value, args, named)
             return UNKNOWN
         if result.found:
             by = "" if type(callee) is Inner or callee.free else f", in {callee.value.__code__.co_name}"

@@ -129,9 +129,24 @@ class Telling(Module):
         return made
 
 
+def _method(name: str, module: str) -> Any:
+    """A method of an estimator: bound to it when asked for, as with the real ones."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return Thing()
+
+    call.__name__, call.__module__ = name, module
+    return call
+
+
+_LEARNING = ("cuml", "lightgbm", "sklearn", "xgboost")
+
+
 def _class(module: str, name: str) -> Any:
     """A class that is where it says it is."""
-    made = type(name, (Thing,), {"__module__": module})
+    learns = module.partition(".")[0] in _LEARNING and name != "ndarray"
+    methods = {name: _method(name, module) for name in ("fit", "predict", "transform")} if learns else {}
+    made = type(name, (Thing,), {"__module__": module, **methods})
     return vars(importlib.import_module(module)).setdefault(name, made)
 
 
