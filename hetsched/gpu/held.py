@@ -27,6 +27,7 @@ CLOSED: Final = frozenset(
      BuiltinFunctionType, FunctionType}
 )  # fmt: skip
 """Types whose objects are not looked into."""
+_PLAIN: Final = CLOSED | {list, tuple, dict, set, type}
 _OF_DATA: Final = words("dask distributed hetsched matplotlib numpy pandas pyarrow scipy trio xarray zarr")
 """Libraries whose objects hold data, plots and machinery, and nobody's models."""
 _installed: dict[str, bool] = {}
@@ -68,7 +69,8 @@ def told_or_held(obj: Any) -> str:
 
 def callables_in(obj: Any) -> list[Any]:
     """The functions, and the objects of persons' classes, that an object of a library holds, to call them."""
-    return [value for _, value in _walk(_inside(obj)) if type(value) is FunctionType or _is_own(type(value))]
+    values = (value for _, value in _walk(_inside(obj)))
+    return [v for v in values if type(v) is FunctionType or (type(v) not in _PLAIN and _is_own(type(v)))]
 
 
 def device_in(value: Value, depth: int = _DEPTH) -> str:
