@@ -10,7 +10,7 @@ from typing import Final
 
 from .libraries import NAMING, SWITCHES, names_device
 from .resolve import value_of
-from .values import Attr, Input, Items, Known, Made, Many, Name, Pairs, Value
+from .values import Attr, Input, Instance, Items, Known, Made, Many, Name, Pairs, Value
 
 __all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "pairs_of", "place_of", "several"]
 
@@ -64,6 +64,8 @@ def place_of(value: Value, numbers: bool = False) -> str | None:
         return GPU if value.path in ("taichi.cuda", "taichi.gpu", "taichi.vulkan") else None
     if kind is Made:
         return GPU if value.of in ("polars.GPUEngine", "mxnet.gpu", "paddle.CUDAPlace") or value.device else None
+    if kind is Instance and isinstance(value.made, str):  # of an enumeration of texts
+        return _place_of_object(str.__str__(value.made), numbers)
     return OPEN if kind in (Input, Attr) else None
 
 

@@ -178,9 +178,9 @@ def _look_at_method(f: Frame, func: MethodType, args: list[Value], named: dict[s
 def _look_at_caller(f: Frame, func: Any) -> None:
     """Of ``operator.methodcaller``; with arguments by name it is pickled as a partial that would make it."""
     how, given = func.__reduce__()[:2]
-    name, *given = *getattr(how, "args", ()), *given
+    every = [*getattr(how, "args", ()), *given]
     also = {k: value_of(v) for k, v in getattr(how, "keywords", {}).items()}
-    calls.call(f, Attr(UNKNOWN, name), [value_of(a) for a in given], also)
+    calls.call(f, Attr(UNKNOWN, every[0]), [value_of(a) for a in every[1:]], also)
 
 
 def _look_at_function(f: Frame, func: FunctionType, args: list[Value], named: dict[str, Value], steps: int) -> None:

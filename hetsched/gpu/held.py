@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from .libraries import ALWAYS, NAMING, ROOTS, SWITCHES, names_device, root_of, words
 from .objects import devices_of, may_hold_device
-from .values import Instance, Items, Known, Made, Pairs, Value
+from .values import Inner, Instance, Items, Known, Made, Pairs, Value
 
-__all__ = ["CLOSED", "callables_in", "device_in", "is_installed", "told_or_held"]
+__all__ = ["CALLED", "CLOSED", "callables_in", "callables_within", "device_in", "is_installed", "told_or_held"]
 
 _DEPTH: Final = 12
 _MOST: Final = 150
@@ -27,6 +27,8 @@ CLOSED: Final = frozenset(
      BuiltinFunctionType, FunctionType}
 )  # fmt: skip
 """Types whose objects are not looked into."""
+CALLED: Final = ("fit", "transform", "predict", "forward", "__call__")
+"""Methods that an object of a library calls of those that it holds."""
 _PLAIN: Final = CLOSED | {list, tuple, dict, set, type}
 _OF_DATA: Final = words("dask distributed hetsched matplotlib numpy pandas pyarrow scipy trio xarray zarr")
 """Libraries whose objects hold data, plots and machinery, and nobody's models."""
@@ -73,23 +75,41 @@ def callables_in(obj: Any) -> list[Any]:
     return [v for v in values if type(v) is FunctionType or (type(v) not in _PLAIN and _is_own(type(v)))]
 
 
-def device_in(value: Value, depth: int = _DEPTH) -> str:
-    """The same of what is only known by its values: of what a list, a dict or an object with attributes has in it."""
+def device_in(value: Value, depth: int = _DEPTH, told: bool = True) -> str:
+    """The same of what is only known by its values: of what a list, a dict or an object with attributes has in it.
+
+    With ``told=False`` settings say nothing.
+    """
     kind = type(value)
     if kind is Made:
         return str(value.device)
     if depth <= 0:
         return ""
     if kind is Items:
-        return next(filter(None, (device_in(one, depth - 1) for one in value.values[:_MOST_ITEMS])), "")
+        return next(filter(None, (device_in(one, depth - 1, told) for one in value.values[:_MOST_ITEMS])), "")
     named = value.values if kind is Pairs else value.attributes if kind is Instance else {}
     for name, one in islice(named.items(), _MOST_ITEMS):
-        if type(one) is Known and _is_told(str(name), one.value):
-            return f"{name.strip('_')}={one.value!r}"
-        found = device_in(one, depth - 1)
+        said = [v.value for v in one.values if type(v) is Known] if type(one) is Items else getattr(one, "value", None)
+        if told and _is_told(str(name), said):
+            return f"{name.strip('_')}={said!r}"
+        found = device_in(one, depth - 1, told)
         if found:
             return found
     return ""
+
+
+def callables_within(value: Value, depth: int = _DEPTH) -> list[Value]:
+    """The same of what is only known by its values: functions, and methods of objects that have some."""
+    if depth <= 0:
+        return []
+    kind = type(value)
+    if kind is Inner or (kind is Known and type(value.value) is FunctionType):
+        return [value]
+    held = value.values if kind is Items else value.values.values() if kind is Pairs else ()
+    if kind is Instance:
+        held = [one for one in value.attributes.values() if type(one) is not Inner or one.bound is None]
+        held += [value.attributes[name] for name in CALLED if type(value.attributes.get(name)) is Inner]
+    return [one for inside in islice(held, _MOST_ITEMS) for one in callables_within(inside, depth - 1)]
 
 
 def _is_told(name: str, value: Any) -> bool:

@@ -14,7 +14,7 @@ from hetsched.core.evidence import DOWNLOAD
 
 from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of
 from .bytecode import Frame
-from .held import CLOSED, callables_in, device_in, is_installed
+from .held import CALLED, CLOSED, callables_in, callables_within, device_in, is_installed
 from .libraries import DEVICE, ROOTS, meaning, names_device, root_of, words
 from .resolve import class_attribute, is_own
 from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Name, Pairs, Test, Value
@@ -43,6 +43,8 @@ def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Valu
     obj = base.made if type(base) is Instance else base.value if type(base) is Known else None
     if obj is not None and type(obj) not in CLOSED and is_installed(type(obj)):
         _calls_held(f, obj)
+    elif obj is None and type(base) is Instance and is_installed(base.kind):
+        f.reading.hand_on(f, callables_within(base)[:8], {})
     if type(base) is Instance:
         found = _own_method(f, base, name, args, named)
         if found is not None:
@@ -89,12 +91,9 @@ def _calls_held(f: Frame, obj: Any) -> None:
         if type(one) is FunctionType:
             f.reading.hand_on(f, [Known(one)], {})
             continue
-        for name in _CALLED_BY_OTHERS:
+        for name in CALLED:
             if name in dir(type(one)):
                 call_method(f, Attr(Instance(type(one), one), name), [], {})
-
-
-_CALLED_BY_OTHERS: Final = ("fit", "transform", "predict", "forward", "__call__")
 
 
 def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: dict[str, Value]) -> Value:
@@ -135,7 +134,7 @@ def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value])
     return UNKNOWN
 
 
-def _of_constant(f: Frame, base: Known | Pairs, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+def _of_constant(f: Frame, base: Any, name: str, args: list[Value], named: dict[str, Value]) -> Value:
     if type(base) is Pairs or type(base.value) is dict:
         return _of_pairs(f, base, name, args, named)
     f.reading.hand_on(f, args, named)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from . import calls, conditions
+from . import attributes, calls, conditions
 from .bytecode import Frame, handles
 from .values import UNKNOWN, Items, Known, Many, Pairs, Test, Value
 
@@ -21,7 +21,7 @@ _VERSION: Final = sys.version_info[:2]
 def _binary(f: Frame, arg: int) -> None:
     left, right = f.pops(2)
     if arg == _SUBSCRIPT:
-        f.stack.append(calls.item(left, right))
+        f.stack.append(attributes.item(left, right))
     elif type(left) is Known and type(left.value) is str:
         f.stack.append(Known(left.value))  # how a text begins is enough: "cuda:" + number
     elif type(left) is Test and type(right) is Test:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hetsched.core.evidence import Evidence
 
-from . import calls, on_names, on_values, on_ways, sources
+from . import attributes, calls, on_names, on_values, on_ways, sources
 from .bytecode import Frame, Looks, Result
 from .libraries import DEVICE, meaning
 from .resolve import Globals, class_attribute, is_own, value_of
@@ -49,7 +49,7 @@ class Reading:
     __slots__ = ("_active", "_cuts", "_init_made", "_wide", "budget", "depth")
 
     call = staticmethod(calls.call)
-    attribute = staticmethod(calls.attribute)
+    attribute = staticmethod(attributes.attribute)
     hand_on = staticmethod(calls.hand_on)
 
     def __init__(self, depth: int = DEPTH) -> None:

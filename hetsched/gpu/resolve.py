@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from enum import EnumType
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
@@ -164,16 +165,9 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     wrapped = getattr(obj, "__wrapped__", None) if kind is _CACHED else None
     if type(wrapped) is FunctionType:
         return value_of(wrapped, name, free)
-    mocked = _mocked(obj, kind)
-    if mocked is not None:
-        return mocked
-    if is_installed(kind):
-        held = told_or_held(obj)
-        if held:
-            what = f"{kind.__module__}.{kind.__name__}"
-            return Made(what, f"{name or 'an object'}, a {what} with {held}")
-    if (kind.__module__, kind.__name__) in _NAMESPACES:
-        return Instance(kind, obj)
+    told = _mocked(obj, kind) or _by_what_it_holds(obj, kind, name)
+    if told is not None:
+        return told
     if (
         root_of(kind.__module__) in _HOST_ROOTS
         and not hasattr(kind, "__dlpack_device__")
@@ -181,6 +175,19 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     ):
         return Known(obj) if kind.__module__ != "unittest.mock" else Instance(kind, obj)
     return Instance(kind, obj)
+
+
+def _by_what_it_holds(obj: Any, kind: type, name: str) -> Value | None:
+    """An object of a library that holds something on a device, a member of an enumeration, a plain namespace."""
+    if is_installed(kind):
+        held = told_or_held(obj)
+        what = f"{kind.__module__}.{kind.__name__}"
+        return Made(what, f"{name or 'an object'}, a {what} with {held}") if held else None
+    if type(kind) is EnumType:
+        member = Instance(kind, obj)
+        member.attributes.update(value=value_of(vars(obj)["_value_"]), name=value_of(vars(obj)["_name_"]))
+        return member
+    return Instance(kind, obj) if (kind.__module__, kind.__name__) in _NAMESPACES else None
 
 
 def _mocked(obj: Any, kind: type) -> Value | None:

@@ -216,6 +216,7 @@ _MADE: dict[str, Any] = {
     "numba.jit": _NUMBA_CPU,
     "numba.vectorize": _vectorize,
     "numba.prange": range,
+    "sklearn.pipeline.make_pipeline": lambda *steps: _class("sklearn.pipeline", "Pipeline")(list(enumerate(steps))),
     "triton.jit": _decorates("triton.runtime.jit", "JITFunction", "fn"),
     "warp.kernel": _decorates("warp._src.context", "Kernel", "func"),
 }
