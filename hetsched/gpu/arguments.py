@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from .libraries import NAMING, SWITCHES, names_device
 from .resolve import value_of
 from .values import Attr, Input, Instance, Items, Known, Made, Many, Name, Pairs, Value
 
-__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "pairs_of", "place_of", "several"]
+__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "is_mapping", "pairs_of", "place_of", "several"]
 
 GPU: Final = "a device"
 """A device is named."""
@@ -38,11 +40,19 @@ def several(value: Value) -> list[Value]:
     return []
 
 
+def is_mapping(value: Value) -> bool:
+    """Tell whether a value is a dict, or another mapping that runs nobody's code."""
+    return type(value) is Pairs or (type(value) is Known and type(value.value) in _MAPPINGS)
+
+
+_MAPPINGS: Final = frozenset({dict, OrderedDict, defaultdict, MappingProxyType})
+
+
 def pairs_of(value: Value) -> dict[str, Value]:
     """The values in a dict, by those of its keys that are known texts."""
     if type(value) is Pairs:
         return value.values
-    if type(value) is Known and type(value.value) is dict and len(value.value) <= 100:
+    if is_mapping(value) and len(value.value) <= 100:
         return {k: value_of(v, k) for k, v in value.value.items() if type(k) is str}
     return {}
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from hetsched.core.evidence import DOWNLOAD
 
 from . import methods
-from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of, several
+from .arguments import CPU, GPU, OPEN, SOME, device_said, is_mapping, pairs_of, place_of, several
 from .attributes import attribute
 from .builtin_calls import BUILT_IN, LIBRARIES_OF_ARRAYS
 from .bytecode import Frame, weakened
@@ -39,7 +39,6 @@ from .values import (
     Made,
     Many,
     Name,
-    Pairs,
     Test,
     Value,
     either,
@@ -135,7 +134,7 @@ def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_t
             f.say(0.4, f"{value.value!r} is an argument")
         elif kind is Items:
             hand_on(f, value.values[:16], {}, calls_them)
-        elif kind is Pairs or (kind is Known and type(value.value) is dict):
+        elif is_mapping(value):
             graph = [v for v in pairs_of(value).values() if type(v) is Items]  # tuples of functions and arguments
             hand_on(f, graph[:16], {}, calls_them)
         elif kind is Many:
@@ -145,10 +144,12 @@ def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_t
 def not_followed(f: Frame, func: FunctionType, args: Sequence[Value], named: Mapping[str, Value]) -> None:
     """Note what it says to call a function that is not looked into."""
     hand_on(f, args, named)
-    if named and not is_own(func, f.globals.module) and not is_standard(func):
-        said = device_said((), named)
-        if said is not None and said[0] == GPU and not methods.records(func.__name__):
-            f.say(0.85, f"{func.__name__}({said[1]})")
+    if methods.records(func.__name__) or is_own(func, f.globals.module) or is_standard(func):
+        return
+    methods.calls_objects(f, [*args, *named.values()])
+    said = device_said((), named)
+    if said is not None and said[0] == GPU:
+        f.say(0.85, f"{func.__name__}({said[1]})")
 
 
 def _handed(f: Frame, value: Name) -> None:
@@ -254,7 +255,11 @@ def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> 
         f.reading.follow(f, Known(init), [made, *args], named)
     if kind.__module__ == "ctypes":
         methods.loads_library(f, args)
-    held = device_in(Items([*args, *named.values()])) if is_installed(kind) else ""
+    if not is_installed(kind):
+        return made
+    given = [*args, *named.values()]
+    methods.calls_objects(f, given)
+    held = device_in(Items(given))
     return Made(kind.__name__, f"a {kind.__name__} with {held}", said=True) if held else made
 
 

@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
-from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of
+from .arguments import CPU, GPU, OPEN, SOME, device_said, is_mapping, pairs_of, place_of
 from .bytecode import Frame
 from .held import CALLED, CLOSED, callables_in, callables_within, device_in, is_installed
 from .libraries import DEVICE, ROOTS, meaning, names_device, root_of, words
-from .resolve import class_attribute, is_own
+from .resolve import class_attribute, is_own, unwrapped
 from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Name, Pairs, Test, Value
 
-__all__ = ["call_method", "loads_library", "records"]
+__all__ = ["call_method", "calls_objects", "loads_library", "records"]
 
 _BACK: Final = {"copy_to_host": 0.8, "get": 0.3, "cpu": 0.3, "to_pandas": 0.2, "asnumpy": 0.3, "to_cpu": 0.3}
 _TO_DEVICE: Final = frozenset({"cuda", "to_gpu"})
@@ -90,10 +90,31 @@ def _calls_held(f: Frame, obj: Any) -> None:
     for one in callables_in(obj)[:8]:
         if type(one) is FunctionType:
             f.reading.hand_on(f, [Known(one)], {})
-            continue
-        for name in CALLED:
-            if name in dir(type(one)):
-                call_method(f, Attr(Instance(type(one), one), name), [], {})
+        else:
+            calls_objects(f, [Instance(type(one), one)])
+
+
+def calls_objects(f: Frame, values: Sequence[Value], depth: int = 4) -> None:
+    """Note what objects of persons' classes say that are handed to a library, which calls them."""
+    for value in values[:16]:
+        if type(value) is Items and depth:
+            calls_objects(f, value.values, depth - 1)
+        elif type(value) is Instance and not is_installed(value.kind):
+            for name in CALLED:
+                inner = value.attributes.get(name)
+                if type(inner) is Inner:
+                    f.reading.follow(f, inner, [], {})
+                elif _has_own(f, value.kind, name):
+                    call_method(f, Attr(value, name), [], {})
+
+
+def _has_own(f: Frame, kind: type, name: str) -> bool:
+    """Whether a class has a method that is a person's."""
+    try:
+        method = class_attribute(kind, name)
+    except KeyError:
+        return False
+    return type(method) is FunctionType and is_own(method, f.globals.module)
 
 
 def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: dict[str, Value]) -> Value:
@@ -111,6 +132,7 @@ def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: d
         found, given = found.__func__, [Known(base.kind), *args]
     if type(found) is not FunctionType or root_of(str(found.__module__)) in ROOTS:
         return None
+    found = unwrapped(found)
     return f.reading.follow(f, Known(found, free=is_own(found, f.globals.module)), given, named)
 
 
@@ -135,7 +157,7 @@ def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value])
 
 
 def _of_constant(f: Frame, base: Any, name: str, args: list[Value], named: dict[str, Value]) -> Value:
-    if type(base) is Pairs or type(base.value) is dict:
+    if is_mapping(base):
         return _of_pairs(f, base, name, args, named)
     f.reading.hand_on(f, args, named)
     value = base.value

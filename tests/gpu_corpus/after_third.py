@@ -218,7 +218,7 @@ class OnHost(Base):
 
 gpu(OnCard().run, name="after_third.template_method_there")
 cpu(OnHost().run, name="after_third.template_method_here")
-gpu(operator.attrgetter("__cuda_array_interface__"), name="after_third.asks_pointer", takes="device", seen=False)
+depends(operator.attrgetter("__cuda_array_interface__"), name="after_third.asks_pointer")
 
 
 class Estimator(sklearn.base.BaseEstimator):
