@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
-from .conditions import names_device
-from .libraries import words
-from .values import Attr, Input, Items, Known, Made, Many, Name, Pairs, Value
+from .libraries import NAMING, SWITCHES, names_device
+from .resolve import value_of
+from .values import Attr, Input, Instance, Items, Known, Made, Many, Name, Pairs, Value
 
-__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "pairs_of", "place_of", "several"]
+__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "is_mapping", "pairs_of", "place_of", "several"]
 
 GPU: Final = "a device"
 """A device is named."""
@@ -23,14 +25,10 @@ SOME: Final = "perhaps a device"
 OPEN: Final = "whatever is given"
 """It is the task's own argument that names it."""
 
-_NAMING: Final = words(
-    """
-    accelerator arch backend ctx dev device device_map device_name device_type engine map_location place predictor
-    providers target target_offload task_type torch_device tree_method
-    """
-)
-_SWITCHES: Final = words("cuda gpu use_cuda use_gpu")
-_CONFIGURED: Final = ("cupy", "cudf")
+_CONFIGURED: Final = ("cupy", "cudf", "cugraph", "cuml", "nx-cugraph", "rapids")
+"""What dask, networkx and others call the backends of theirs that use a device."""
+_ALSO: Final = {"device_map": ("auto", "balanced"), "backend": _CONFIGURED, "engine": _CONFIGURED}
+"""What else names a device, as an argument of this name."""
 
 
 def several(value: Value) -> list[Value]:
@@ -42,12 +40,20 @@ def several(value: Value) -> list[Value]:
     return []
 
 
+def is_mapping(value: Value) -> bool:
+    """Tell whether a value is a dict, or another mapping that runs nobody's code."""
+    return type(value) is Pairs or (type(value) is Known and type(value.value) in _MAPPINGS)
+
+
+_MAPPINGS: Final = frozenset({dict, OrderedDict, defaultdict, MappingProxyType})
+
+
 def pairs_of(value: Value) -> dict[str, Value]:
     """The values in a dict, by those of its keys that are known texts."""
     if type(value) is Pairs:
         return value.values
-    if type(value) is Known and type(value.value) is dict and len(value.value) <= 100:
-        return {k: Known(v) for k, v in value.value.items() if type(k) is str}
+    if is_mapping(value) and len(value.value) <= 100:
+        return {k: value_of(v, k) for k, v in value.value.items() if type(k) is str}
     return {}
 
 
@@ -68,12 +74,14 @@ def place_of(value: Value, numbers: bool = False) -> str | None:
         return GPU if value.path in ("taichi.cuda", "taichi.gpu", "taichi.vulkan") else None
     if kind is Made:
         return GPU if value.of in ("polars.GPUEngine", "mxnet.gpu", "paddle.CUDAPlace") or value.device else None
+    if kind is Instance and isinstance(value.made, str):  # of an enumeration of texts
+        return _place_of_object(str.__str__(value.made), numbers)
     return OPEN if kind in (Input, Attr) else None
 
 
 def _place_of_object(obj: object, numbers: bool) -> str | None:
     if type(obj) is str:
-        if names_device(obj) or obj in ("CUDAExecutionProvider", "TensorrtExecutionProvider", "ROCMExecutionProvider"):
+        if names_device(obj):
             return GPU
         return CPU if obj.lower().startswith(("cpu", "/cpu", "/device:cpu")) else None
     if type(obj) is int and numbers:
@@ -92,11 +100,11 @@ def device_said(
     """
     found: tuple[str, str] | None = None
     for name, value in named.items():
-        if name in _NAMING:
+        if name in NAMING:
             place = place_of(value, numbers and name in ("device", "map_location"))
-            if place is None and name == "device_map" and _is_one_of(value, ("auto", "balanced")):
+            if place is None and _is_one_of(value, _ALSO.get(name, ())):
                 place = GPU
-        elif name in _SWITCHES and type(value) is Known and value.value is True:
+        elif name in SWITCHES and type(value) is Known and value.value is True:
             place = GPU
         else:
             place = _in_parameters(value) if positional else None
@@ -111,7 +119,7 @@ def device_said(
 def _in_parameters(value: Value) -> str | None:
     """What a dict of parameters names, as XGBoost and others take it."""
     for key, one in pairs_of(value).items():
-        if key in _NAMING:
+        if key in NAMING:
             place = place_of(one)
             if place is not None:
                 return place

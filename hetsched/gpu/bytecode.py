@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from hetsched.core.evidence import CODE, STRONG, WEAK, Evidence
 
-from .values import UNKNOWN, Value, either
+from .values import UNKNOWN, Made, Value, either
 
 __all__ = ["HANDLERS", "Frame", "Looks", "Result", "handles", "weakened"]
 
@@ -182,6 +182,12 @@ class Frame:
         self.returned = value if self.returned is None else either(self.returned, value)
         self.returns = self.hit if self.returns is None else self.returns and self.hit
         self.live = False
+
+    def uses(self, value: Value) -> Value:
+        """Note that a value is used, which says something if it is on a device; returns it."""
+        if type(value) is Made and value.device and not value.said:
+            self.say(0.9, value.device)
+        return value
 
     def say(self, weight: float, detail: str, kind: str = CODE) -> None:
         """Note evidence down."""

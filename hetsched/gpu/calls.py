@@ -1,18 +1,19 @@
-"""What it says when code takes an attribute or calls something: where evidence comes from."""
+"""What it says when code calls something, or hands something on: where most evidence comes from."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
 from . import methods
-from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of, several
+from .arguments import CPU, GPU, OPEN, SOME, device_said, is_mapping, pairs_of, place_of, several
+from .attributes import attribute
 from .builtin_calls import BUILT_IN, LIBRARIES_OF_ARRAYS
 from .bytecode import Frame, weakened
+from .held import device_in, is_installed
 from .libraries import (
     ASKS,
     BRINGS_BACK,
@@ -26,105 +27,27 @@ from .libraries import (
     root_of,
     words,
 )
-from .resolve import class_attribute, value_of
-from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Items, Known, Made, Many, Name, Test, Value, either
+from .resolve import class_attribute, is_own, is_standard
+from .values import (
+    UNKNOWN,
+    Attr,
+    Inner,
+    InnerClass,
+    Instance,
+    Items,
+    Known,
+    Made,
+    Many,
+    Name,
+    Test,
+    Value,
+    either,
+)
 
-__all__ = ["attribute", "call", "entered", "item", "pairs_of", "set_attribute", "several"]
+__all__ = ["call", "entered", "hand_on", "not_followed", "pairs_of", "several"]
 
 _SILENT: Final = words("catboost cv2 faiss keras lightgbm numba onnxruntime polars xgboost")
 """Libraries that mostly run on the CPU: that they are used at all says nothing."""
-
-
-def attribute(f: Frame, owner: Value, name: str) -> Value:
-    """What an attribute of a value is."""
-    kind = type(owner)
-    if kind is Name:
-        return Name(f"{owner.path}.{name}", owner.absent)
-    if kind is InnerClass:
-        return owner.names.get(name, UNKNOWN)
-    if kind is Known:
-        return _of_object(owner, name)
-    if kind is Instance:
-        return _of_instance(f, owner, name)
-    if kind is Many:
-        found: Value = None
-        for one in owner.values:
-            got = attribute(f, one, name)
-            found = got if found is None else either(found, got)
-        return found
-    return Attr(owner, name)
-
-
-def _of_object(owner: Known, name: str) -> Value:
-    obj = owner.value
-    try:
-        if isinstance(obj, ModuleType):
-            return value_of(vars(obj)[name], name)
-        if isinstance(obj, type):
-            found = class_attribute(obj, name)
-            found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
-            return Attr(Instance(obj), name) if type(found) is FunctionType else value_of(found, name)
-    except Exception:  # anything may be in the place of a module or class
-        return UNKNOWN
-    return Attr(owner, name)
-
-
-def _of_instance(f: Frame, owner: Instance, name: str) -> Value:
-    if name in owner.attributes:
-        return owner.attributes[name]
-    value: Value = None
-    try:
-        if owner.made is not None:
-            inside = vars(owner.made)
-            if name in inside:
-                value = value_of(inside[name], name, free=True)
-    except Exception:  # slots, or a __dict__ of its own
-        value = None
-    if value is None:
-        value = _by_class(f, owner, name)
-    if type(value) is Instance and value.made is not None:
-        value = f.reading.as_made(f, owner, name, value)
-    if type(value) is Made and value.device and not value.said:
-        f.say(0.9, f"{name}, {value.device}")
-    return value
-
-
-def _by_class(f: Frame, owner: Instance, name: str) -> Value:
-    try:
-        found = class_attribute(owner.kind, name)
-    except KeyError:
-        made = f.reading.made_by_init(f, owner).get(name)
-        return Attr(owner, name) if made is None else made
-    getter = getattr(found, "fget", None) if isinstance(found, property) else getattr(found, "func", None)
-    if isinstance(found, property | functools.cached_property) and type(getter) is FunctionType:
-        return f.reading.follow(f, Known(getter, free=True), [owner], {})
-    if isinstance(found, FunctionType | staticmethod | classmethod):
-        return Attr(owner, name)
-    if hasattr(type(found), "__get__"):
-        return UNKNOWN
-    return value_of(found, name)
-
-
-def set_attribute(owner: Value, name: str, value: Value) -> None:
-    """Note what an attribute of an object is from now on."""
-    if type(owner) is Instance:
-        owner.attributes[name] = value
-
-
-def item(owner: Value, index: Value) -> Value:
-    """What is at an index."""
-    if type(index) is Known:
-        if type(index.value) is str:
-            found = pairs_of(owner).get(index.value)
-            if found is not None:
-                return value_of(found.value) if type(found) is Known else found
-        elif type(index.value) is int:
-            values = several(owner)
-            if -len(values) <= index.value < len(values):
-                return values[index.value]
-    elif 0 < len(several(owner)) <= 8:
-        return functools.reduce(either, several(owner))
-    return Attr(owner, "[]")
 
 
 def entered(f: Frame, value: Value) -> None:
@@ -211,8 +134,22 @@ def hand_on(f: Frame, args: Sequence[Value], named: Mapping[str, Value], calls_t
             f.say(0.4, f"{value.value!r} is an argument")
         elif kind is Items:
             hand_on(f, value.values[:16], {}, calls_them)
+        elif is_mapping(value):
+            graph = [v for v in pairs_of(value).values() if type(v) is Items]  # tuples of functions and arguments
+            hand_on(f, graph[:16], {}, calls_them)
         elif kind is Many:
             _any_of(f, value, [], {}) if any(type(v) in (Name, Inner) for v in value.values) else None
+
+
+def not_followed(f: Frame, func: FunctionType, args: Sequence[Value], named: Mapping[str, Value]) -> None:
+    """Note what it says to call a function that is not looked into."""
+    hand_on(f, args, named)
+    if methods.records(func.__name__) or is_own(func, f.globals.module) or is_standard(func):
+        return
+    methods.calls_objects(f, [*args, *named.values()])
+    said = device_said((), named)
+    if said is not None and said[0] == GPU:
+        f.say(0.85, f"{func.__name__}({said[1]})")
 
 
 def _handed(f: Frame, value: Name) -> None:
@@ -257,6 +194,8 @@ def _may(f: Frame, path: str, args: list[Value], named: dict[str, Value]) -> Val
     numbers = root in ("torch", "transformers", "ultralytics")
     if path in ("torch.device", "torch.types.device"):
         return _device(args, named)
+    if path.endswith("set_visible_devices") and args and type(args[0]) in (Items, Known) and not several(args[0]):
+        return UNKNOWN  # it hides them all
     said = device_said(args, named, positional=True, numbers=numbers)
     if said is not None and said[0] == GPU:
         f.say(0.9, f"{path}({said[1]})")
@@ -316,7 +255,12 @@ def _class(f: Frame, kind: type, args: list[Value], named: dict[str, Value]) -> 
         f.reading.follow(f, Known(init), [made, *args], named)
     if kind.__module__ == "ctypes":
         methods.loads_library(f, args)
-    return made
+    if not is_installed(kind):
+        return made
+    given = [*args, *named.values()]
+    methods.calls_objects(f, given)
+    held = device_in(Items(given))
+    return Made(kind.__name__, f"a {kind.__name__} with {held}", said=True) if held else made
 
 
 def _configures(f: Frame, obj: type, args: Sequence[Value]) -> None:

@@ -155,14 +155,9 @@ def _look(f: Frame, func: Any, args: list[Value], named: dict[str, Value], steps
         bound = {k: value_of(v, free=True) for k, v in func.keywords.items()}
         _look(f, func.func, [*(value_of(a, free=True) for a in func.args), *args], {**bound, **named}, steps - 1)
     elif kind is MethodType:
-        owner = value_of(func.__self__, free=True)
-        if type(owner) is Instance:
-            calls.call(f, Attr(owner, func.__func__.__name__), args, named)
-        else:
-            _look(f, func.__func__, [owner, *args], named, steps - 1)
+        _look_at_method(f, func, args, named, steps)
     elif kind is operator.methodcaller:
-        name, *given = func.__reduce__()[1]
-        calls.call(f, Attr(UNKNOWN, name), [value_of(a) for a in given], {})
+        _look_at_caller(f, func)
     elif root_of(str(kind.__module__)) in ROOTS or not _look_at_steps(f, func, args, named, steps):
         value = value_of(func, free=True)
         if type(value) is Known and isinstance(func, type):
@@ -170,6 +165,22 @@ def _look(f: Frame, func: Any, args: list[Value], named: dict[str, Value], steps
         if type(value) is Made and value.device:
             f.say(0.9, value.device)
         calls.call(f, value, args, named)
+
+
+def _look_at_method(f: Frame, func: MethodType, args: list[Value], named: dict[str, Value], steps: int) -> None:
+    owner = f.uses(value_of(func.__self__, free=True))
+    if type(owner) is Instance:
+        calls.call(f, Attr(owner, func.__func__.__name__), args, named)
+    elif type(owner) is not Made or not owner.device:
+        _look(f, func.__func__, [owner, *args], named, steps - 1)
+
+
+def _look_at_caller(f: Frame, func: Any) -> None:
+    """Of ``operator.methodcaller``; with arguments by name it is pickled as a partial that would make it."""
+    how, given = func.__reduce__()[:2]
+    every = [*getattr(how, "args", ()), *given]
+    also = {k: value_of(v) for k, v in getattr(how, "keywords", {}).items()}
+    calls.call(f, Attr(UNKNOWN, every[0]), [value_of(a) for a in every[1:]], also)
 
 
 def _look_at_function(f: Frame, func: FunctionType, args: list[Value], named: dict[str, Value], steps: int) -> None:

@@ -7,11 +7,11 @@ import sys
 from typing import Any, Final
 
 from .bytecode import Frame
-from .libraries import DEVICE, ROOTS, meaning, root_of
+from .libraries import DEVICE, ROOTS, meaning, names_device, root_of
 from .resolve import sounds_of_device
 from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Many, Name, Pairs, Test, Value
 
-__all__ = ["compared", "contained", "identical", "names_device", "opposite", "parts", "strict"]
+__all__ = ["compared", "contained", "identical", "opposite", "parts", "strict"]
 
 _PLAIN: Final = (str, int, float, bool, bytes, type(None))
 _THERE: Final = (Inner, Items, Pairs, Made, Instance)
@@ -22,18 +22,6 @@ _SIGNS: Final = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")
 def strict() -> Test:
     """A condition of which nothing is known, and that decides between devices."""
     return Test(False, False)
-
-
-def names_device(text: str) -> bool:
-    """Tell whether a text is a device's name, as "cuda:0"."""
-    low = text.lower()
-    return low.startswith(("cuda", "gpu", "/gpu", "/device:gpu", "torch.cuda.")) or low in (
-        "hip",
-        "rocm",
-        "mps",
-        "xpu",
-        "nccl",
-    )
 
 
 def opposite(value: Value) -> Value:

@@ -7,6 +7,7 @@ from typing import Final
 
 __all__ = [
     "ALIASES",
+    "ALWAYS",
     "ASKS",
     "BRINGS_BACK",
     "CHECKS",
@@ -14,13 +15,16 @@ __all__ = [
     "FOLLOWS_INPUT",
     "IMPORTS",
     "MAY",
+    "NAMING",
     "NOTHING",
     "ROOTS",
+    "SWITCHES",
     "UNLESS_HOST",
     "is_device_type",
     "libraries_in",
     "meaning",
     "mentions_library",
+    "names_device",
     "root_of",
     "words",
 ]
@@ -52,7 +56,8 @@ _DEVICE_ROOTS = words(
     """
     apex bitsandbytes cucim cuda cudf cudf_polars cudnn cugraph cuml cunumeric cuopt cupy cupy_backends cupynumeric
     cupyx cuproj cuquantum cusignal cuspatial cutensornet cuvs cuxfilter dask_cuda dask_cudf flash_attn kvikio nvcomp
-    nvidia nvmath nvtabular nx_cugraph pycuda pylibcudf pylibcugraph pylibraft raft_dask rmm tensorrt triton vllm
+    nvidia nvmath nvtabular nx_cugraph pycuda pylibcudf pylibcugraph pylibraft raft_dask rapids_singlecell rmm skcuda
+    tensorrt triton vllm
     """
 )
 _MAY_ROOTS = words(
@@ -60,7 +65,7 @@ _MAY_ROOTS = words(
     accelerate botorch catboost chainer chainermn cv2 deepspeed dgl diffusers easyocr faiss fastai flax gpytorch haiku
     ignite jax jaxlib keras kornia lightgbm lightning monai mxnet numba onnxruntime open_clip optax paddle polars
     pyopencl pyro pytorch_lightning sentence_transformers skorch spacy stable_baselines3 taichi tensorflow thinc timm
-    tinygrad torch torch_geometric torchaudio torchvision transformers ultralytics warp whisper xgboost
+    stumpy tinygrad torch torch_geometric torchaudio torchvision transformers ultralytics warp whisper xgboost
     """
 )
 ROOTS: Final = _DEVICE_ROOTS | _MAY_ROOTS
@@ -73,6 +78,19 @@ ALIASES: Final = {
     **{name: name for name in ROOTS - words("apex cuda nvidia warp ignite whisper lightning accelerate")},
 }  # fmt: skip
 """What people call the modules, for names that are bound to nothing here because the library is not installed."""
+
+ALWAYS: Final = words("cudf cugraph cuml cupy cupyx cuspatial cuvs dask_cudf pycuda rmm")
+"""Those of which each object is on a device, or works there."""
+
+NAMING: Final = words(
+    """
+    accelerator arch backend ctx dev device device_map device_name device_type engine map_location place predictor
+    providers target target_offload task_type torch_device tree_method
+    """
+)
+"""What people call the arguments and settings that name a device."""
+SWITCHES: Final = words("cuda gpu use_cuda use_gpu")
+"""What people call those that switch a device on."""
 
 IMPORTS: Final = frozenset({"pycuda.autoinit", "pycuda.gpuarray", "cudf.pandas", "cuml.accel"})
 """Modules that use a device as soon as they are imported."""
@@ -127,12 +145,26 @@ _FRONTS: tuple[tuple[str, int], ...] = (
     ("torch.backends.", NOTHING),
     ("cuda.pathfinder.", NOTHING),
 )
+_TELLING_BY_NAME: Final = words("faiss stumpy")
+"""Libraries that have their functions for devices beside those for the CPU, under names that say so."""
 _known: dict[str, int] = {}
 
 
 def root_of(path: str) -> str:
     """The top name of a dotted one."""
     return path.partition(".")[0]
+
+
+def names_device(text: str) -> bool:
+    """Tell whether a text is a device's name, as "cuda:0", or that of a way to a device."""
+    low = text.lower()
+    if low.startswith(("cuda", "gpu", "/gpu", "/device:gpu", "torch.cuda.")):
+        return True
+    return low in _OTHER_NAMES or text in _PROVIDERS
+
+
+_OTHER_NAMES: Final = words("hip rocm mps xpu nccl")
+_PROVIDERS: Final = words("CUDAExecutionProvider TensorrtExecutionProvider ROCMExecutionProvider")
 
 
 def is_device_type(kind: type) -> bool:
@@ -165,7 +197,7 @@ def _meaning(path: str) -> int:
     for front, told in _FRONTS:
         if path.startswith(front):
             return told
-    if root == "faiss" and "gpu" in leaf.lower():
+    if root in _TELLING_BY_NAME and "gpu" in leaf.lower():
         return DEVICE
     if root in _DEVICE_ROOTS:
         return DEVICE

@@ -6,20 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
-from .arguments import CPU, GPU, OPEN, SOME, device_said, pairs_of, place_of
+from .arguments import CPU, GPU, OPEN, SOME, device_said, is_mapping, pairs_of, place_of
 from .bytecode import Frame
-from .conditions import names_device
-from .libraries import DEVICE, ROOTS, meaning, root_of, words
-from .resolve import class_attribute, is_own
-from .values import UNKNOWN, Attr, Inner, Input, Instance, Known, Made, Name, Pairs, Test, Value
+from .held import CALLED, CLOSED, callables_in, callables_within, device_in, is_installed
+from .libraries import DEVICE, ROOTS, meaning, names_device, root_of, words
+from .resolve import class_attribute, is_own, unwrapped
+from .values import UNKNOWN, Attr, Inner, Input, Instance, Items, Known, Made, Name, Pairs, Test, Value
 
-__all__ = ["call_method", "loads_library"]
+__all__ = ["call_method", "calls_objects", "loads_library", "records"]
 
 _BACK: Final = {"copy_to_host": 0.8, "get": 0.3, "cpu": 0.3, "to_pandas": 0.2, "asnumpy": 0.3, "to_cpu": 0.3}
 _TO_DEVICE: Final = frozenset({"cuda", "to_gpu"})
@@ -40,19 +40,26 @@ _LIBRARY_FILE: Final = re.compile(
 def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Value]) -> Value:
     """Note what the call of an attribute says; returns what it gives."""
     base, name = callee.base, callee.name
+    obj = base.made if type(base) is Instance else base.value if type(base) is Known else None
+    if obj is not None and type(obj) not in CLOSED and is_installed(type(obj)):
+        _calls_held(f, obj)
+    elif obj is None and type(base) is Instance and is_installed(base.kind):
+        f.reading.hand_on(f, callables_within(base)[:8], {})
     if type(base) is Instance:
         found = _own_method(f, base, name, args, named)
         if found is not None:
             return found
     if name == "[]":
         return _launched(f, base, args, named)
-    if type(base) is Known:
-        f.reading.hand_on(f, args, named)
-        return _of_constant(f, base, name, args)
-    if type(base) is Pairs:
-        return _of_pairs(base, name, args, named)
+    if type(base) is Pairs or type(base) is Known:
+        return _of_constant(f, base, name, args, named)
     if type(base) is Made and base.device and name not in _BACK:
         return base
+    return _of_other(f, base, name, args, named)
+
+
+def _of_other(f: Frame, base: Value, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    """A method of what is not known, by its name."""
     special = _SPECIAL.get(name)
     if special is not None:
         return special(f, base, args, named)
@@ -64,12 +71,50 @@ def call_method(f: Frame, callee: Attr, args: list[Value], named: dict[str, Valu
     return _any_method(f, base, name, args, named)
 
 
-def _of_pairs(base: Pairs, name: str, args: list[Value], named: dict[str, Value]) -> Value:
-    if name == "update":
+def _of_pairs(f: Frame, base: Value, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    """A method of a dict."""
+    pairs = pairs_of(base)
+    if name == "update" and type(base) is Pairs:
         base.values.update({**(pairs_of(args[0]) if args else {}), **named})
-    elif name == "get" and args and type(args[0]) is Known:
-        return base.values.get(args[0].value, args[1] if len(args) > 1 else Known(None))
+    elif name in ("get", "pop", "setdefault") and args and type(args[0]) is Known:
+        return f.uses(pairs.get(args[0].value, args[1] if len(args) > 1 else Known(None)))
+    elif name == "values":
+        return Items(pairs.values())
+    elif name == "items":
+        return Items(Items([Known(key), value]) for key, value in pairs.items())
     return UNKNOWN
+
+
+def _calls_held(f: Frame, obj: Any) -> None:
+    """Note what functions and persons' objects say that an object of a library holds: it is taken to call them."""
+    for one in callables_in(obj)[:8]:
+        if type(one) is FunctionType:
+            f.reading.hand_on(f, [Known(one)], {})
+        else:
+            calls_objects(f, [Instance(type(one), one)])
+
+
+def calls_objects(f: Frame, values: Sequence[Value], depth: int = 4) -> None:
+    """Note what objects of persons' classes say that are handed to a library, which calls them."""
+    for value in values[:16]:
+        if type(value) is Items and depth:
+            calls_objects(f, value.values, depth - 1)
+        elif type(value) is Instance and not is_installed(value.kind):
+            for name in CALLED:
+                inner = value.attributes.get(name)
+                if type(inner) is Inner:
+                    f.reading.follow(f, inner, [], {})
+                elif _has_own(f, value.kind, name):
+                    call_method(f, Attr(value, name), [], {})
+
+
+def _has_own(f: Frame, kind: type, name: str) -> bool:
+    """Whether a class has a method that is a person's."""
+    try:
+        method = class_attribute(kind, name)
+    except KeyError:
+        return False
+    return type(method) is FunctionType and is_own(method, f.globals.module)
 
 
 def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: dict[str, Value]) -> Value:
@@ -87,6 +132,7 @@ def _own_method(f: Frame, base: Instance, name: str, args: list[Value], named: d
         found, given = found.__func__, [Known(base.kind), *args]
     if type(found) is not FunctionType or root_of(str(found.__module__)) in ROOTS:
         return None
+    found = unwrapped(found)
     return f.reading.follow(f, Known(found, free=is_own(found, f.globals.module)), given, named)
 
 
@@ -110,15 +156,16 @@ def _launched(f: Frame, base: Value, args: list[Value], named: dict[str, Value])
     return UNKNOWN
 
 
-def _of_constant(f: Frame, base: Known, name: str, args: list[Value]) -> Value:
+def _of_constant(f: Frame, base: Any, name: str, args: list[Value], named: dict[str, Value]) -> Value:
+    if is_mapping(base):
+        return _of_pairs(f, base, name, args, named)
+    f.reading.hand_on(f, args, named)
     value = base.value
     if type(value) is str:
         if name in ("format", "lower", "strip", "format_map"):
             return base
         if name == "startswith" and args and type(args[0]) is Known:
             return Known(value.startswith(args[0].value)) if type(args[0].value) is str else UNKNOWN
-    if type(value) is dict and name == "get" and args and type(args[0]) is Known and type(args[0].value) is str:
-        return Known(value.get(args[0].value))
     return UNKNOWN
 
 
@@ -130,10 +177,18 @@ def _brought_back(f: Frame, base: Value, name: str, args: list[Value]) -> Value:
     return UNKNOWN
 
 
+def records(name: str) -> bool:
+    """Tell whether methods of this name write their arguments down or compare them."""
+    return name in _RECORDS
+
+
 def _any_method(f: Frame, base: Value, name: str, args: list[Value], named: dict[str, Value]) -> Value:
-    if name in _RECORDS:
+    if records(name):
         return UNKNOWN
     f.reading.hand_on(f, args, named)
+    held = device_in(Items([*args, *named.values()])) if name[:1].isupper() or name.startswith("make_") else ""
+    if held:
+        return Made(name, f"a {name} with {held}", said=True)
     library = type(base) is Made and root_of(base.of) in ROOTS
     said = device_said(args, named, positional=library, numbers=library)
     if said is not None and said[0] == GPU:

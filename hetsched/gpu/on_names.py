@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from . import calls
+from . import attributes
 from .bytecode import Frame, handles
 from .libraries import IMPORTS, ROOTS, root_of
 from .values import NULL, UNKNOWN, Attr, Known, Made, Name, Pairs
@@ -171,7 +171,7 @@ def _import_name(f: Frame, arg: int) -> None:
 
 @handles("IMPORT_FROM")
 def _import_from(f: Frame, arg: int) -> None:
-    f.stack.append(calls.attribute(f, f.stack[-1] if f.stack else UNKNOWN, f.code.co_names[arg]))
+    f.stack.append(attributes.attribute(f, f.stack[-1] if f.stack else UNKNOWN, f.code.co_names[arg]))
 
 
 @handles("IMPORT_STAR")
@@ -183,14 +183,14 @@ def _import_star(f: Frame, arg: int) -> None:
 def _load_attr(f: Frame, arg: int) -> None:
     method = _VERSION >= (3, 12) and arg & 1
     name = f.code.co_names[arg >> 1 if _VERSION >= (3, 12) else arg]
-    f.stack.append(calls.attribute(f, f.pop(), name))
+    f.stack.append(attributes.attribute(f, f.pop(), name))
     if method:
         f.stack.append(NULL)
 
 
 @handles("LOAD_METHOD")
 def _load_method(f: Frame, arg: int) -> None:
-    f.stack.append(calls.attribute(f, f.pop(), f.code.co_names[arg]))
+    f.stack.append(attributes.attribute(f, f.pop(), f.code.co_names[arg]))
     f.stack.append(NULL)
 
 
@@ -205,19 +205,19 @@ def _load_super(f: Frame, arg: int) -> None:
 @handles("STORE_ATTR")
 def _store_attr(f: Frame, arg: int) -> None:
     value, owner = f.pops(2)
-    calls.set_attribute(owner, f.code.co_names[arg], value)
+    attributes.set_attribute(owner, f.code.co_names[arg], value)
 
 
 @handles("BINARY_SUBSCR")
 def _subscript(f: Frame, arg: int) -> None:
     owner, index = f.pops(2)
-    f.stack.append(calls.item(owner, index))
+    f.stack.append(f.uses(attributes.item(owner, index)))
 
 
 @handles("BINARY_SLICE")
 def _slice(f: Frame, arg: int) -> None:
     owner, _, _ = f.pops(3)
-    f.stack.append(calls.item(owner, UNKNOWN))
+    f.stack.append(attributes.item(owner, UNKNOWN))
 
 
 @handles("STORE_SUBSCR")

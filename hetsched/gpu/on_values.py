@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from . import calls, conditions
+from . import attributes, calls, conditions
 from .bytecode import Frame, handles
-from .values import UNKNOWN, Items, Known, Pairs, Test, Value
+from .values import UNKNOWN, Items, Known, Many, Pairs, Test, Value
 
 __all__: list[str] = []
 
@@ -21,7 +21,7 @@ _VERSION: Final = sys.version_info[:2]
 def _binary(f: Frame, arg: int) -> None:
     left, right = f.pops(2)
     if arg == _SUBSCRIPT:
-        f.stack.append(calls.item(left, right))
+        f.stack.append(attributes.item(left, right))
     elif type(left) is Known and type(left.value) is str:
         f.stack.append(Known(left.value))  # how a text begins is enough: "cuda:" + number
     elif type(left) is Test and type(right) is Test:
@@ -139,6 +139,10 @@ def _is_text(value: Value) -> bool:
 
 @handles("UNPACK_SEQUENCE")
 def _unpack(f: Frame, arg: int) -> None:
-    values = calls.several(f.pop())
-    known = len(values) == arg
-    f.stack.extend(reversed(values) if known else [UNKNOWN] * arg)
+    whole = f.pop()
+    rows = [calls.several(one) for one in whole.values] if type(whole) is Many else [calls.several(whole)]
+    if any(len(row) != arg for row in rows):
+        f.stack.extend([UNKNOWN] * arg)
+        return
+    for column in reversed(list(zip(*rows, strict=True))):
+        f.stack.append(f.uses(column[0]) if len(column) == 1 else Many(list(column), whole.in_turn))

@@ -136,6 +136,8 @@ def _for_iter(f: Frame, arg: int) -> None:
     end = f.next + 2 * arg
     f.loops[f.at] = end, len(f.found)
     values = calls.several(items)
+    for value in values[:8]:
+        f.uses(value)
     one = values[0] if len(values) == 1 else Many(values, in_turn=True) if 1 < len(values) <= 8 else UNKNOWN
     f.stack.append(one)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any, Final
 
+from .held import device_in, is_installed
 from .libraries import ROOTS, root_of
 from .resolve import value_of
 from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Items, Known, Made, Name, Pairs, Value
 
-__all__ = ["MAKERS", "Cell", "Other", "Partial", "Sent", "as_value", "named_values", "reference"]
+__all__ = ["MAKERS", "Cell", "Other", "Partial", "Sent", "as_value", "named_fields", "named_values", "reference"]
 
 
 class Sent:
@@ -60,6 +61,13 @@ def named_values(pairs: Mapping[Any, Any]) -> dict[str, Value]:
     return {k: as_value(v) for k, v in pairs.items() if type(k) is str}
 
 
+def named_fields(fields: Value, given: list[Any]) -> dict[str, Value]:
+    """The things that a named tuple is made of, as values."""
+    names = [name.value for name in fields.values if type(name) is Known] if type(fields) is Items else []
+    things = given[0] if len(names) != len(given) == 1 and type(given[0]) in (tuple, list) else given
+    return {name: as_value(one) for name, one in zip(names, things, strict=False) if type(name) is str}
+
+
 def as_value(thing: Any) -> Value:
     """A thing of a pickle as the reader of code knows values."""
     kind = type(thing)
@@ -71,6 +79,10 @@ def as_value(thing: Any) -> Value:
         return Items(as_value(one) for one in thing)
     if kind is dict:
         return Pairs(named_values(thing))
+    if kind is Other or (kind is Instance and is_installed(thing.kind)):
+        held = device_in(Items(map(as_value, thing.parts)), told=False) if kind is Other else device_in(thing)
+        of = "an object" if kind is Other else f"a {thing.kind.__name__}"
+        return Made(of, f"{of} with {held}") if held else UNKNOWN if kind is Other else thing
     if kind in (Name, Known, Made, Attr, Instance, Inner, InnerClass):
         return thing
     return Known(thing) if kind in (str, int, float, bool, bytes, type(None)) else UNKNOWN
@@ -141,6 +153,14 @@ def _class(args: list[Any]) -> Any:
     return InnerClass({}, bases if type(bases) is tuple else ())
 
 
+def _enumeration(args: list[Any]) -> Any:
+    names: dict[str, Value] = {}
+    for name, value in args[3].items() if len(args) > 3 and type(args[3]) is dict else ():
+        member = names[name] = Instance(object)
+        member.attributes.update(value=as_value(value), name=Known(name))
+    return InnerClass(names)
+
+
 def _set_class_state(args: list[Any]) -> Any:
     told = len(args) > 1 and type(args[0]) is InnerClass and type(args[1]) is tuple and args[1]
     if told and type(args[1][0]) is dict:
@@ -156,6 +176,9 @@ def _module(args: list[Any]) -> Any:
 
 
 def _method(args: list[Any]) -> Any:
+    held = as_value(args[0]) if args and type(args[0]) in (Instance, Other) else None
+    if type(held) is Made:
+        return held
     if len(args) == 2 and type(args[0]) in (Instance, Made, Name) and type(args[1]) is str:
         owner, name = args
         if type(owner) is Instance and name in owner.attributes:
@@ -167,9 +190,11 @@ def _method(args: list[Any]) -> Any:
 def _bound_method(args: list[Any]) -> Any:
     if len(args) != 2:
         return UNKNOWN
-    func, owner = args
+    func, owner = args[0], as_value(args[1])
+    if type(owner) is Made and owner.device:
+        return owner
     if type(func) is Sent:
-        return func.inner.bound_to(as_value(owner))
+        return func.inner.bound_to(owner)
     named = type(func) is Known and type(func.value) is FunctionType and type(owner) is Instance
     return Attr(owner, func.value.__name__) if named else UNKNOWN
 
@@ -185,17 +210,23 @@ MAKERS: Final[dict[str, Callable[[list[Any]], Any]]] = {
     f"{_CLOUD}_function_setstate": _set_state,
     f"{_CLOUD}_make_skeleton_class": _class,
     f"{_CLOUD}_class_setstate": _set_class_state,
+    f"{_CLOUD}_make_skeleton_enum": _enumeration,
     f"{_CLOUD}subimport": _module,
+    f"{_CLOUD}dynamic_subimport": lambda args: InnerClass(named_values(args[1])) if len(args) == 2 else UNKNOWN,
     "importlib.import_module": _module,
     f"{_CLOUD}_make_empty_cell": lambda args: Cell(),
     f"{_CLOUD}_make_cell": lambda args: Cell(*args[:1]),
     "types.CodeType": _code,
     "types.MethodType": _bound_method,
+    "types.MappingProxyType": _first,
+    "collections.OrderedDict": lambda args: {},
+    "collections.defaultdict": lambda args: {},
+    "types.SimpleNamespace": lambda args: Instance(SimpleNamespace),
     "functools.partial": lambda args: Partial(*args[:1]) if args else UNKNOWN,
     "builtins.getattr": _method,
     "builtins.staticmethod": _first,
     "builtins.classmethod": _first,
     "torch.device": lambda args: Known(str(args[0])) if args else UNKNOWN,
-    "operator.methodcaller": lambda args: Other([Attr(UNKNOWN, args[0])]) if args else UNKNOWN,
+    "operator.methodcaller": lambda args: Partial(Attr(UNKNOWN, args[0]), args[1:]) if args else UNKNOWN,
 }
 """What a pickle's calls of these give."""

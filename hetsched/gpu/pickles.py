@@ -16,10 +16,12 @@ from hetsched.core.evidence import Evidence
 
 from . import calls
 from .bytecode import Frame
+from .held import device_in
 from .libraries import DEVICE, ROOTS, meaning, root_of
-from .pickled import MAKERS, Other, Partial, Sent, as_value, named_values, reference
+from .pickled import MAKERS, Other, Partial, Sent, as_value, named_fields, named_values, reference
 from .reading import Reading
-from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Known, Made, Name
+from .resolve import value_of
+from .values import UNKNOWN, Attr, Inner, InnerClass, Instance, Known, Made, Name, Pairs
 
 __all__ = ["read_pickle"]
 
@@ -50,6 +52,8 @@ def _judge(f: Frame, value: Any, look: Look, depth: int) -> None:  # noqa: C901 
         for one in list(value.values())[:100]:
             _judge(f, one, look, depth + 1)
     elif type(value) is Partial:
+        if type(value.func) is Partial:
+            value = Partial(value.func.func, (*value.func.args, *value.args), {**value.func.named, **value.named})
         calls.call(f, as_value(value.func), [as_value(v) for v in value.args], named_values(value.named))
     elif type(value) is Other:
         _judge(f, value.parts, look, depth + 1)
@@ -112,8 +116,13 @@ class _Machine:
     def make(self, callee: Any, args: Any) -> Any:
         """What a call in a pickle makes."""
         given = list(args) if type(args) in (tuple, list) else []
+        if type(callee) is Partial and type(callee.func) is Name and callee.func.path == "operator.methodcaller":
+            every = [*callee.args, *given]
+            return Partial(Attr(UNKNOWN, every[0]), every[1:], callee.named)
         if type(callee) is InnerClass:
-            return callee.instance()
+            made = callee.instance()
+            made.attributes.update(named_fields(callee.names.get("_fields"), given))
+            return made
         if type(callee) is Name:
             maker = MAKERS.get(callee.path)
             if maker is not None:
@@ -121,15 +130,21 @@ class _Machine:
             if root_of(callee.path) in ROOTS:
                 return Made(callee.path, f"an object of {callee.path}" if meaning(callee.path) == DEVICE else "")
         if type(callee) is Known and isinstance(callee.value, type):
-            return Instance(callee.value)
+            made = Instance(callee.value)
+            made.attributes.update(named_fields(value_of(vars(callee.value).get("_fields")), given))
+            return made
         return Other([callee, *given] if type(callee) in (Known, Sent, Partial) else given)
 
     def build(self, target: Any, state: Any) -> None:
         """Give an object its state."""
         if type(target) is Partial and type(state) is tuple and len(state) == 4:
             target.func, target.args, target.named = state[0], state[1] or (), state[2] or {}
-        elif type(target) is Instance and type(state) is dict:
-            target.attributes.update(named_values(state))
+        elif type(target) is Instance:
+            for one in state if type(state) is tuple else (state,):  # with slots there are two
+                target.attributes.update(named_values(one) if type(one) is dict else {})
+        elif type(target) is Made and type(state) is dict and not target.device:
+            told = device_in(Pairs(named_values(state)))
+            target.device = f"a {target.of} with {told}" if told else ""
         elif type(target) is Other:
             target.parts.append(state)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from hetsched.core.evidence import Evidence
 
-from . import calls, on_names, on_values, on_ways, sources
+from . import attributes, calls, on_names, on_values, on_ways, sources
 from .bytecode import Frame, Looks, Result
 from .libraries import DEVICE, meaning
 from .resolve import Globals, class_attribute, is_own, value_of
@@ -49,7 +49,7 @@ class Reading:
     __slots__ = ("_active", "_cuts", "_init_made", "_wide", "budget", "depth")
 
     call = staticmethod(calls.call)
-    attribute = staticmethod(calls.attribute)
+    attribute = staticmethod(attributes.attribute)
     hand_on = staticmethod(calls.hand_on)
 
     def __init__(self, depth: int = DEPTH) -> None:
@@ -83,7 +83,7 @@ class Reading:
         elif self.follows(f, callee):
             result = self._read_function(callee.value, args, named, f.depth + (not callee.free))
         else:
-            self.hand_on(f, args, named)
+            calls.not_followed(f, callee.value, args, named)
             return UNKNOWN
         if result.found:
             by = "" if type(callee) is Inner or callee.free else f", in {callee.value.__code__.co_name}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from enum import EnumType
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 from . import sources
-from .libraries import ALIASES, DEVICE, ROOTS, meaning, root_of
+from .held import is_installed, told_or_held
+from .libraries import ALIASES, ALWAYS, DEVICE, ROOTS, meaning, root_of
 from .objects import devices_of
 from .values import UNKNOWN, Attr, Instance, Items, Known, Made, Name, Value
 
-__all__ = ["Globals", "class_attribute", "is_own", "value_of"]
+__all__ = ["Globals", "class_attribute", "is_own", "is_standard", "unwrapped", "value_of"]
 
 _PLAIN: Final = frozenset({str, int, float, bool, complex, bytes, type(None), type(...), range, slice})
 _BUILTINS: Final = dict(vars(sys.modules["builtins"]))
@@ -22,6 +24,7 @@ _HOST_ROOTS: Final = sys.stdlib_module_names | frozenset(
      "numpy", "pandas", "pyarrow", "pytest", "requests", "scipy", "sklearn", "toolz", "trio", "xarray", "yaml", "zarr"}
 )  # fmt: skip
 _CACHED: Final = type(functools.lru_cache(len))
+_NAMESPACES: Final = frozenset({("types", "SimpleNamespace"), ("argparse", "Namespace")})
 _own: dict[str, bool] = {}
 
 
@@ -41,6 +44,17 @@ def is_own(func: FunctionType, beside: str = "") -> bool:
         installed = "site-packages" in func.__code__.co_filename or "dist-packages" in func.__code__.co_filename
         known = _own[root] = not installed and root not in _HOST_ROOTS and root not in ROOTS
     return known
+
+
+def unwrapped(func: FunctionType) -> FunctionType:
+    """The function that is a person's own, of one that an installed package has wrapped around it."""
+    inner = func.__dict__.get("__wrapped__")
+    return inner if type(inner) is FunctionType and "site-packages" in func.__code__.co_filename else func
+
+
+def is_standard(func: FunctionType) -> bool:
+    """Tell whether a function is of the standard library."""
+    return root_of(str(func.__module__)) in sys.stdlib_module_names
 
 
 class Globals:
@@ -157,9 +171,9 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     wrapped = getattr(obj, "__wrapped__", None) if kind is _CACHED else None
     if type(wrapped) is FunctionType:
         return value_of(wrapped, name, free)
-    mocked = _mocked(obj, kind)
-    if mocked is not None:
-        return mocked
+    told = _mocked(obj, kind) or _by_what_it_holds(obj, kind, name)
+    if told is not None:
+        return told
     if (
         root_of(kind.__module__) in _HOST_ROOTS
         and not hasattr(kind, "__dlpack_device__")
@@ -167,6 +181,19 @@ def _any_value(obj: Any, name: str, free: bool) -> Value:
     ):
         return Known(obj) if kind.__module__ != "unittest.mock" else Instance(kind, obj)
     return Instance(kind, obj)
+
+
+def _by_what_it_holds(obj: Any, kind: type, name: str) -> Value | None:
+    """An object of a library that holds something on a device, a member of an enumeration, a plain namespace."""
+    if is_installed(kind):
+        held = told_or_held(obj)
+        what = f"{kind.__module__}.{kind.__name__}"
+        return Made(what, f"{name or 'an object'}, a {what} with {held}") if held else None
+    if type(kind) is EnumType:
+        member = Instance(kind, obj)
+        member.attributes.update(value=value_of(vars(obj)["_value_"]), name=value_of(vars(obj)["_name_"]))
+        return member
+    return Instance(kind, obj) if (kind.__module__, kind.__name__) in _NAMESPACES else None
 
 
 def _mocked(obj: Any, kind: type) -> Value | None:
@@ -215,14 +242,12 @@ def _of_library(obj: Any, kind: type, library: str, name: str) -> Value:
         inside = getattr(obj, "func", None)  # called itself where no argument is on a device
     if (root in ("numba", "jax", "jaxlib") or kind.__name__ == "Fusion") and type(inside) is FunctionType:
         return Known(inside)
-    if root in _ALWAYS or devices_of(obj):
+    if root in ALWAYS or devices_of(obj):
         return Made(what, shown)
-    return Instance(kind, obj) if library != str(kind.__module__) else Made(what)
-
-
-_ALWAYS: Final = frozenset(
-    {"cupy", "cupyx", "cudf", "cuml", "cugraph", "rmm", "cuspatial", "pycuda", "dask_cudf", "cuvs"}
-)
+    if library != str(kind.__module__):
+        return Instance(kind, obj)
+    told = told_or_held(obj)
+    return Made(what, f"{shown} with {told}" if told else "")
 
 
 def class_attribute(kind: type, name: str) -> Any:

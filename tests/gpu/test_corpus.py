@@ -43,7 +43,7 @@ def by_pickle(entries):
     for entry in entries:
         with contextlib.suppress(TypeError):  # those with locks or weak references in them
             pickled.append(entry._replace(func=cloudpickle.dumps(entry.func)))
-    assert len(pickled) >= len(entries) - 10
+    assert len(pickled) >= len(entries) - 15
     return judged(pickled, code.evidence_in_pickle)
 
 
@@ -56,7 +56,7 @@ def test_there_is_enough_of_everything():
     assert len(set(names)) == len(names)
     assert sum(name.startswith("before_") for name in names) >= 60
     assert not [m for m in sys.modules if m.partition(".")[0] == "cupy"]
-    assert len(PARTS) == 9
+    assert len(PARTS) == 16
     assert ENTRIES
 
 
@@ -64,8 +64,8 @@ def test_there_is_enough_of_everything():
 def test_code_alone(telling):
     with corpus(telling=telling) as entries:
         recall, precision, wrong = judged(entries)
-    # A mute stand-in that is closed over, or is itself the task, is nothing that anybody could know.
-    assert recall >= (0.99 if telling else 0.93), wrong
+    # A mute stand-in that is closed over, or held, or is itself the task, is nothing that anybody could know.
+    assert recall >= (0.99 if telling else 0.91), wrong
     assert precision >= 0.99, wrong
 
 

@@ -21,6 +21,7 @@ import dask.array  # noqa: F401 - it notes what kinds of arrays there are as it 
 __all__ = ["ROOTS", "stand_ins"]
 
 ROOTS = (
+    "array_api_compat",
     "bitsandbytes",
     "catboost",
     "cucim",
@@ -38,6 +39,7 @@ ROOTS = (
     "jax",
     "kvikio",
     "lightgbm",
+    "networkx",
     "numba",
     "nvtx",
     "onnxruntime",
@@ -50,6 +52,7 @@ ROOTS = (
     "rmm",
     "sklearn",
     "spacy",
+    "stumpy",
     "taichi",
     "tensorflow",
     "torch",
@@ -126,9 +129,24 @@ class Telling(Module):
         return made
 
 
+def _method(name: str, module: str) -> Any:
+    """A method of an estimator: bound to it when asked for, as with the real ones."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return Thing()
+
+    call.__name__, call.__module__ = name, module
+    return call
+
+
+_LEARNING = ("cuml", "lightgbm", "sklearn", "xgboost")
+
+
 def _class(module: str, name: str) -> Any:
     """A class that is where it says it is."""
-    made = type(name, (Thing,), {"__module__": module})
+    learns = module.partition(".")[0] in _LEARNING and name != "ndarray"
+    methods = {name: _method(name, module) for name in ("fit", "predict", "transform")} if learns else {}
+    made = type(name, (Thing,), {"__module__": module, **methods})
     return vars(importlib.import_module(module)).setdefault(name, made)
 
 
@@ -198,6 +216,7 @@ _MADE: dict[str, Any] = {
     "numba.jit": _NUMBA_CPU,
     "numba.vectorize": _vectorize,
     "numba.prange": range,
+    "sklearn.pipeline.make_pipeline": lambda *steps: _class("sklearn.pipeline", "Pipeline")(list(enumerate(steps))),
     "triton.jit": _decorates("triton.runtime.jit", "JITFunction", "fn"),
     "warp.kernel": _decorates("warp._src.context", "Kernel", "func"),
 }
@@ -238,7 +257,11 @@ class Mute(Module):
         return importlib.import_module(full) if full in _MODULES else _MUTE.get(full, Thing())
 
 
-_MUTE = {"torch.nn.Module": type("Module", (), {}), "numba.prange": range}
+_MUTE = {
+    "cupy.ndarray": type("ndarray", (), {}),
+    "torch.nn.Module": type("Module", (), {}),
+    "numba.prange": range,
+}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
