@@ -87,16 +87,14 @@ def _said() -> Mapping[str, Any]:
         return _settings()
     import dask.config
 
-    # Ctrl-C in a generator expression would be said to be ignored.
-    if not list(filter(_has_ours, dask.config.defaults)):
+    for known in dask.config.defaults:
+        if "hetsched" in known:
+            break
+    else:
         dask.config.update_defaults({"hetsched": json.loads(json.dumps(_defaults()))})
     # They do not stay where this is the first time, and in a `with dask.config.set(...)`.
     found = dask.config.config.get("hetsched")
-    return found if isinstance(found, Mapping) else {}
-
-
-def _has_ours(known: Mapping[str, Any]) -> bool:
-    return "hetsched" in known
+    return found if type(found) is dict or isinstance(found, Mapping) else {}
 
 
 @cache
@@ -156,13 +154,15 @@ def _interpret(text: str) -> Any:
 
 
 def _canonical(word: str, within: Mapping[str, Any]) -> str:
+    if word in within:
+        return word
     other = word.replace("_", "-") if "_" in word else word.replace("-", "_")
-    return other if word not in within and other in within else word
+    return other if other in within else word
 
 
 def _look(settings: Any, name: str) -> Any:
     for word in name.split("."):
-        if not isinstance(settings, Mapping):
+        if type(settings) is not dict and not isinstance(settings, Mapping):  # the first is only to be quick
             return _ABSENT
         settings = settings.get(_canonical(word, settings), _ABSENT)
     return settings
