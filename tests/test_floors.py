@@ -102,6 +102,7 @@ FLOORS = (
             "worker.transfers",
             "worker.instructions",
             "worker.jobs",
+            "worker.homes",
             "worker.batching",
             "worker.fetching",
             "worker.letting_go",

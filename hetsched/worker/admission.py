@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from hetsched.core.types import TaskId
+
+from .homes import shares_of
 from .instructions import ANY_DEVICE
-from .jobs import Batch, Lane
+from .jobs import Batch, Job, Lane
 
 __all__ = ["NO_DEVICE", "Admission"]
 
@@ -35,7 +38,9 @@ class Admission:
         """Whether there are devices to choose from."""
         return bool(self._lanes)
 
-    def place(self, lane: Lane, batches: Iterable[Batch], executor: str, deeper: bool = True) -> int:
+    def place(
+        self, lane: Lane, batches: Iterable[Batch], executor: str, jobs: Mapping[TaskId, Job], deeper: bool = True
+    ) -> int:
         """The device of the next task; :data:`ANY_DEVICE` where there is no choice, :data:`NO_DEVICE` if it must wait.
 
         A task waits while its result is not expected to fit on a device or on all together. It does not wait for a
@@ -50,7 +55,7 @@ class Admission:
         rooms: Sequence[int] = ()
         nbytes = 0.0
         full = False
-        job = lane.ready.first() if room is not None else None
+        job = lane.ready.first()
         if room is not None and job is not None:
             rooms = room[1:]
             nbytes = job.kind.cuda_nbytes
@@ -59,14 +64,19 @@ class Admission:
             return NO_DEVICE
         if not lanes:
             return ANY_DEVICE
-        return self._choose(here, rooms, nbytes, full, deeper)
+        near = shares_of(job, jobs) if job is not None else {}
+        return self._choose(here, rooms, nbytes, full, deeper, near)
 
-    def _choose(self, batches: Sequence[Batch], rooms: Sequence[int], nbytes: float, full: bool, deeper: bool) -> int:
-        """A device with a lane to spare: whose thread is free if there is one, with room, and where least runs.
+    def _choose(
+        self, batches: Sequence[Batch], rooms: Sequence[int], nbytes: float, full: bool, deeper: bool,
+        near: Mapping[int, int],
+    ) -> int:  # fmt: skip
+        """A device with a lane to spare: whose thread is free if there is one, with room, where most bytes of the
+        inputs are ``near``, and where least runs. To bring inputs from another costs less than to wait for a device.
 
         Where the devices together are ``full``, only one on which nothing runs.
         """
-        chosen, least = NO_DEVICE, (True, True, 0, True)
+        chosen, least = NO_DEVICE, (True, True, 0, 0, True)
         for device, lanes in enumerate(self._lanes):
             there = [batch for batch in batches if batch.device == device]
             running = [batch for batch in there if not batch.yielded]
@@ -76,7 +86,7 @@ class Admission:
             over = bool(rooms) and sum(map(_coming, running)) + nbytes > max(rooms[device], 0)
             if running and (full or over):
                 continue
-            order = (stacked, over, len(running), device != self.before)
+            order = (stacked, over, -near.get(device, 0), len(running), device != self.before)
             if chosen == NO_DEVICE or order < least:
                 chosen, least = device, order
         return chosen

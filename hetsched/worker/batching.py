@@ -9,12 +9,13 @@ dropped then and there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from hetsched.core.types import TaskId
 
-from .instructions import Item
+from .homes import home_of
+from .instructions import ANY_DEVICE, Item
 from .jobs import NOTHING, QUEUED, WAITING, Batch, Job, Lane, ReadyQueue
 
 __all__ = ["BATCH_BYTES", "BATCH_SECONDS", "BATCH_TASKS", "fullest", "items_of", "pick"]
@@ -29,8 +30,13 @@ BATCH_TASKS: Final = 512
 """The most tasks a batch may hold."""
 
 
-def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
-    """Take the next batch out of a lane's queue; none if nothing in it can start with the resources available."""
+def pick(
+    lane: Lane, executor: str, available: dict[str, float], device: int, known: Mapping[TaskId, Job]
+) -> list[Job]:
+    """Take the next batch out of a lane's queue; none if nothing in it can start with the resources available.
+
+    On one ``device`` of several the batch ends before a job whose inputs are elsewhere than those of the first.
+    """
     ready = lane.ready
     aside: list[Job] = []
     jobs: list[Job] = []
@@ -41,14 +47,16 @@ def pick(lane: Lane, executor: str, available: dict[str, float]) -> list[Job]:
             continue
         # Leave the other free slots their share.
         share = -(-(len(ready) + 1) // lane.free) - 1 if lane.free > 1 else BATCH_TASKS
-        jobs = _follow(job, ready, executor, min(share, BATCH_TASKS))
+        jobs = _follow(job, ready, executor, min(share, BATCH_TASKS), device, known)
         break
     for job in aside:
         ready.add(job)
     return jobs
 
 
-def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]:
+def _follow(
+    job: Job, ready: ReadyQueue, executor: str, share: int, device: int, known: Mapping[TaskId, Job]
+) -> list[Job]:
     """Collect ``job`` and what comes after it: ``share`` more of the queue at most, and what becomes ready."""
     jobs: list[Job] = []
     resources = job.resources
@@ -58,6 +66,9 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
     left: dict[Job, int] = {}
     soon: list[Job] = []
     queued = ready.first() if share else None
+    home = home_of(job, known) if device >= 0 else ANY_DEVICE
+    if home >= 0:
+        device = home  # the inputs of what follows are brought along
     while True:
         job.phase = QUEUED
         jobs.append(job)
@@ -79,6 +90,8 @@ def _follow(job: Job, ready: ReadyQueue, executor: str, share: int) -> list[Job]
             return jobs
         if not 0.0 <= job.kind.seconds <= budget or job.kind.nbytes > room:
             return jobs  # it does not fit: a batch of its own, now or when its inputs are really there
+        if device >= 0 and job is queued and home_of(job, known) not in (device, ANY_DEVICE):
+            return jobs
         if job is not queued:
             soon.pop()
         else:

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 from hetsched.core.commands import WorkerCommand
 from hetsched.core.events import WorkerEvent
 from hetsched.core.types import Outcome, TaskId, WorkerId
+from hetsched.gpu.objects import device_number
 
 from .current import RunningBatch, Waiter
 from .executors import Executor
@@ -74,6 +75,8 @@ class Engine:
         # A store that can lets many results go in one step.
         self._device_room: Callable[[], Sequence[int] | None] = getattr(self.store, "device_room", lambda: None)
         self._drop: Callable[[Sequence[TaskId]], list[Any]] = getattr(self.store, "drop", self._pop_each)
+        # And one that gives what is in memory, and reads no file for it.
+        self._peek: Callable[[TaskId], Any] = getattr(self.store, "peek", self.store.get)
         self._fetch = fetch
         self._note = note
         self._lock = threading.Lock()
@@ -119,7 +122,15 @@ class Engine:
 
     def fetched(self, event: KeysFetched) -> list[Any]:
         """Take what a peer gave, its values being in the store; returns values that were dropped, as :meth:`order`."""
-        return self._feed(event)
+        return self._feed(event._replace(located=self._located(event.came)))
+
+    def _located(self, tasks: Sequence[TaskId]) -> Sequence[tuple[TaskId, int, int]]:
+        """Which of these results are on which device, with their bytes, where there are several devices."""
+        if self._devices < 2 or not tasks:
+            return ()
+        values = [(task, self._peek(task)) for task in tasks]
+        numbers = [(task, device_number(value), value) for task, value in values if value is not None]
+        return [(task, number, self._measure(value)[1]) for task, number, value in numbers if number is not None]
 
     def nudge(self, name: str) -> bool:
         """Have an idle thread of an executor call ``after``; False where there is none."""
@@ -182,11 +193,12 @@ class Engine:
         """Take a thread's report; return its next batch, if there is one for it."""
         if self._note is not None:
             self._note(report.done)
+        located = self._located([outcome[0] for outcome in report.done if outcome[5]])
         with self._lock:
             garbage: list[Any] = []
             executor.outstanding -= 1
             del self._running[report.batch], self._whose[report.batch]
-            event = BatchExecuted(*report, self._device_room())
+            event = BatchExecuted(*report, self._device_room(), located)
             next_batch = self._apply(self._mind.handle(event, perf_counter()), garbage, executor)
             if self._stopped:
                 self._stopped.difference_update(report.left)
@@ -251,8 +263,8 @@ class Engine:
         lane = self._lanes[name]
         if device >= 0:
             lane = [executor for executor in lane if executor.device == device]
-            if mine is not None and mine.blocked:
-                mine = None  # the task that waits there need not have asked for this one
+        if mine is not None and mine.blocked:
+            mine = None  # the task that waits there need not have asked for this one
         if mine in lane and mine is not None:
             return mine
         return min(lane, key=lambda executor: (executor.outstanding - executor.blocked, executor.blocked))

@@ -43,7 +43,8 @@ class BatchExecuted(NamedTuple):
     input because an earlier one failed, or handed back because time ran out. ``missing`` are inputs that were not in
     the store when they were looked for. ``seen``, ``watched`` and ``device`` are as for TasksFinished and TasksFailed.
     ``device_room`` is how many bytes of device memory results may still take, on all devices together and, where there
-    are several, on each; None where there is no limit.
+    are several, on each; None where there is no limit. ``located`` are the results that are on a device, each with its
+    number and the bytes there, where there are several devices.
     """
 
     batch: int
@@ -55,6 +56,7 @@ class BatchExecuted(NamedTuple):
     device: Sequence[tuple[TaskId, str]] = ()
     watched: bool = False
     device_room: Sequence[int] | None = None
+    located: Sequence[tuple[TaskId, int, int]] = ()
 
 
 class TasksReclaimed(NamedTuple):
@@ -84,11 +86,15 @@ class SlotsChanged(NamedTuple):
 
 
 class KeysFetched(NamedTuple):
-    """A peer was asked for results: ``came`` arrived, ``missing`` it had not (or it could not be reached)."""
+    """A peer was asked for results: ``came`` arrived, ``missing`` it had not (or it could not be reached).
+
+    ``located`` is as for BatchExecuted.
+    """
 
     peer: WorkerId
     came: Sequence[TaskId]
     missing: Sequence[TaskId]
+    located: Sequence[tuple[TaskId, int, int]] = ()
 
 
 class Execute(NamedTuple):

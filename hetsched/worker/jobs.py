@@ -78,8 +78,8 @@ class Job:
     """A task on its worker."""
 
     __slots__ = (
-        "attempt", "dependents", "drops", "executor", "id", "inputs", "kind", "level", "near", "on_device", "phase",
-        "rank", "resources", "spec", "uses", "waiting",
+        "attempt", "cuda_nbytes", "dependents", "device", "drops", "executor", "id", "inputs", "kind", "level", "near",
+        "phase", "rank", "resources", "spec", "uses", "waiting",
     )  # fmt: skip
 
     def __init__(self, task: TaskId) -> None:
@@ -92,8 +92,10 @@ class Job:
         self.waiting = 0
         self.near = False
         """An input of it is on a device."""
-        self.on_device = False
-        """Its result is."""
+        self.cuda_nbytes = 0
+        """The bytes of its result on a device, and"""
+        self.device = ANY_DEVICE
+        """on which it is, where there are several and that was told."""
 
     def take(self, order: RunTask, kind: Kind) -> None:
         """Fill in what was ordered."""

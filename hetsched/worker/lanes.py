@@ -93,17 +93,21 @@ class Finder:
 
     def on_device(self, job: Job, executor: str, cuda_nbytes: int) -> None:
         """The result of a job, which ran on this executor, is on a device."""
-        job.on_device = True
+        job.cuda_nbytes = cuda_nbytes
         kind = job.kind
         kind.cuda_nbytes += (0.2 if kind.cuda_nbytes else 1.0) * (cuda_nbytes - kind.cuda_nbytes)
         if not self._has_gpu:
             return
+        self.near(job)
+        if executor != GPU and not job.near:
+            self._find(job.kind)
+
+    def near(self, job: Job) -> None:
+        """What reads the result of a job, which is on a device, belongs on a GPU lane."""
         for d in job.dependents:
             d.near = True
             if d.phase is not READY:  # in no queue, that is
                 self.place(d)
-        if executor != GPU and not job.near:
-            self._find(job.kind)
 
     def saw(self, seen: Sequence[tuple[TaskId, Evidence]], jobs: Mapping[TaskId, Job], executor: str) -> None:
         """Probes saw that these, which have run on this executor, used a device."""

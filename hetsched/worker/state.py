@@ -14,6 +14,7 @@ from hetsched.core.types import TaskId, WorkerId
 from .admission import NO_DEVICE, Admission
 from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
+from .homes import locate
 from .instructions import (
     ANY_DEVICE,
     BatchExecuted,
@@ -119,7 +120,7 @@ class WorkerState:
                     places.append(i)
                 if dep.phase is HELD:
                     dep.uses = 0  # its readers were counted before this one: the scheduler says when it goes
-                    job.near |= dep.on_device
+                    job.near |= dep.cuda_nbytes > 0
                 else:
                     waiting += 1
                     if dep.dependents:
@@ -185,10 +186,10 @@ class WorkerState:
                     break
                 device = ANY_DEVICE
                 if executor == GPU:
-                    device = self.admission.place(lane, self.batches.values(), executor, deeper)
+                    device = self.admission.place(lane, self.batches.values(), executor, self.jobs, deeper)
                     if device == NO_DEVICE:
                         break
-                jobs = pick(lane, executor, self.available)
+                jobs = pick(lane, executor, self.available, device, self.jobs)
                 if not jobs:
                     break
                 lane.free -= 1
@@ -282,6 +283,7 @@ class WorkerState:
         drop: list[TaskId] = []
         untold: list[TaskId] = []
         self._done(batch, event, drop, untold)
+        locate(event.located, self.jobs)
         self.finder.saw(event.seen, self.jobs, batch.executor)
         failed = []
         for failure in event.failed:
@@ -351,6 +353,7 @@ class WorkerState:
     def _keys_fetched(self, event: KeysFetched, out: list[Instruction]) -> None:
         came = []
         drop = []
+        locate(event.located, self.jobs)
         for task in event.came:
             job = self.jobs.get(task)
             if job is None:
@@ -360,6 +363,8 @@ class WorkerState:
                 continue  # it is being made here after all, and the copy is as good as what will be
             came.append(task)
             job.phase = HELD
+            if job.cuda_nbytes:
+                self.finder.near(job)
             for d in job.dependents:
                 d.waiting -= 1
                 if not d.waiting and d.phase is WAITING:

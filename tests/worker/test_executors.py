@@ -330,49 +330,72 @@ class Waits:
             call()
 
 
-def test_a_thread_whose_task_waits_leaves_others_to_the_free_thread_of_its_device(monkeypatch) -> None:
-    monkeypatch.setattr(executors, "bind_device", lambda number: None)
-    begun, told, inside = threading.Semaphore(0), threading.Semaphore(0), Waits()
-    gates = [threading.Event() for _ in range(6)]
+class Gated:
+    """GPU lanes whose tasks stay until their gates open: 0 waits then for ``inside``, in its lane's thread."""
 
-    def waits():
+    def __init__(self, lanes, devices, tasks):
+        self.begun, self.told, self.inside = threading.Semaphore(0), threading.Semaphore(0), Waits()
+        self.gates = [threading.Event() for _ in range(tasks)]
+        told, resources = lambda _: self.told.release(), {"GPU": float(lanes)}
+        self.engine = Engine("w", {"gpu": lanes}, resources, Measure(), told, lambda: None, devices)
+        self.run(0, begins=0)
+
+    def task(self, n):
         thread, batch = threading.get_ident(), current_batch()
-        assert gates[0].wait(20)
-        batch.owner.wait(batch, inside)
+        if n:
+            self.begun.release()
+        assert self.gates[n].wait(20)
+        if not n:
+            batch.owner.wait(batch, self.inside)
         return thread
 
-    def stays(n):
-        begun.release()
-        assert gates[n].wait(20)
-        return threading.get_ident()
+    def run(self, *tasks, level=0, begins=None):
+        """Order tasks, and wait until so many have begun: by default all."""
+        specs = [(n, rank_of(level, 0.0, n), TaskSpec(n, self.task, (n,))) for n in tasks]
+        gpu = {"executor": "gpu", "resources": (("GPU", 1.0),)}
+        self.engine.order(RunTasks("w", [order(n, spec, **gpu)._replace(rank=rank) for n, rank, spec in specs]))
+        for _ in tasks if begins is None else range(begins):
+            assert self.begun.acquire(timeout=20)
 
-    engine = Engine("w", {"gpu": 4}, {"GPU": 4.0}, Measure(), lambda message: told.release(), lambda: None, 2)
-    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),)}
+    def end(self, *tasks):
+        """Open gates one after another; each time some task ends for it."""
+        for n in tasks:
+            self.gates[n].set()
+            assert self.told.acquire(timeout=20)
 
-    def runs(*tasks, level=0):
-        ordered = [order(n, TaskSpec(n, stays, (n,)), **gpu)._replace(rank=rank_of(level, 0.0, n)) for n in tasks]
-        engine.order(RunTasks("w", ordered))
 
-    engine.order(RunTasks("w", [order(0, TaskSpec(0, waits), **gpu)._replace(rank=rank_of(0, 0.0, 0))]))
-    runs(1, 2, 3)
-    for _ in range(3):
-        assert begun.acquire(timeout=20)
-    gates[0].set()
-    runs(4, level=1)  # asked for by 0, in whose thread it runs, as the others are taken
-    assert begun.acquire(timeout=20)
-    runs(5)  # not asked for by 0
-    gates[2].set()
-    assert told.acquire(timeout=20)
-    gates[4].set()
-    assert told.acquire(timeout=20)
-    for gate in gates:
-        gate.set()
-    for _ in range(3):
-        assert told.acquire(timeout=20)
-    inside.end()
-    assert told.acquire(timeout=20)
-    assert engine.store[4] == engine.store[0] != engine.store[5] == engine.store[2]
-    engine.close()
+def test_a_thread_whose_task_waits_leaves_others_to_the_free_thread_of_its_device(monkeypatch) -> None:
+    monkeypatch.setattr(executors, "bind_device", lambda number: None)
+    g = Gated(4, 2, 6)
+    g.run(1, 2, 3)
+    g.gates[0].set()
+    g.run(4, level=1)  # asked for by 0, in whose thread it runs, as the others are taken
+    g.run(5, begins=0)  # not asked for by 0
+    g.end(2, 4, 1, 3, 5)
+    g.inside.end()
+    assert g.told.acquire(timeout=20)
+    store = g.engine.store
+    assert store[4] == store[0] != store[5] == store[2]
+    g.engine.close()
+
+
+@pytest.mark.parametrize("devices", [0, 1])
+def test_a_task_that_waits_goes_on_though_others_run_on_the_one_device(monkeypatch, devices) -> None:
+    monkeypatch.setattr(executors, "bind_device", lambda number: None)
+    g = Gated(2, devices, 4)
+    g.run(1)
+    g.gates[0].set()
+    g.run(2, level=1)  # in the thread of 0, which has asked for it
+    g.run(3, begins=0)
+    g.end(1)
+    g.end(2)  # the thread of 0 is free first, and the other one too
+    assert g.begun.acquire(timeout=20)
+    g.inside.end()
+    assert g.told.acquire(timeout=20)  # 0 has ended, and 3 has not
+    g.end(3)
+    store = g.engine.store
+    assert store[2] == store[0] != store[3] == store[1]
+    g.engine.close()
 
 
 def order(task, spec, executor, resources):

@@ -12,12 +12,15 @@ from hetsched.worker.instructions import (
     BatchExecuted,
     Drop,
     Execute,
+    Fetch,
+    KeysFetched,
     Reclaim,
     SlotRegained,
     SlotYielded,
     TasksReclaimed,
     Tell,
 )
+from hetsched.worker.jobs import Kind
 
 GPU = {"resources": {"GPU": 1.0}, "cpu": 1, "gpu": 1}
 
@@ -116,9 +119,17 @@ class Devices:
         gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
         return places(self.bench.run(*(order(n, rank=rank_of(level, 0.0, n), **gpu) for n in tasks)))
 
-    def done(self, batch, room=None):
+    def done(self, batch, room=None, on=()):
+        """End a batch; ``on`` tells of results which device they are on, and how many bytes."""
         (task,) = self.bench.mind.batches[batch].jobs
-        return places(self.bench(BatchExecuted(batch, [(task, 0, 0.0, 0.01, 100, 100)], [], [], device_room=room)))
+        outcome = (task, 0, 0.0, 0.01, 100, 100)
+        return places(self.bench(BatchExecuted(batch, [outcome], [], [], device_room=room, located=on)))
+
+    def read(self, *readers, prefix="p"):
+        """Order tasks that read results, ``(task, *inputs)`` each; the batches that were started."""
+        gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": prefix}
+        said = self.bench.run(*(order(*reader, **gpu) for reader in readers))
+        return [([one[0] for one in said.items], said.device) for said in said if type(said) is Execute]
 
 
 def places(said):
@@ -232,6 +243,78 @@ def test_a_task_waits_where_only_the_thread_of_one_that_waits_is_left_and_the_ot
     assert d.run(7) == []  # device 0 has no room while 1 runs
     assert d.run(8, level=1) == [(4, 1)]
     assert d.done(1, room=(1000, 150, 1000)) == [(5, 0)]
+
+
+# Where the inputs are
+
+
+def held(*on, lanes=2, devices=2):
+    """Idle devices, with results of 100 bytes that are on those named: the first is task 0's."""
+    d = Devices(devices, lanes, len(on))
+    for n, device in enumerate(on):
+        d.done(n + 1, on=[(n, device, 100)] if device >= 0 else ())
+    return d
+
+
+def test_a_task_goes_where_its_inputs_are() -> None:
+    d = held(0, 1)  # device 1 has ended last, whose thread would be the first to be asked
+    assert d.read((7, 0), (8, 1)) == [([7], 0), ([8], 1)]
+    d = held(0, 1)
+    assert d.read((7, 1), (8, 0)) == [([7], 1), ([8], 0)]
+
+
+def test_a_task_goes_where_most_bytes_of_its_inputs_are() -> None:
+    d = held(0, 1, 0, 1, 1, -1)
+    assert d.read((7, 0, 1, 2)) == [([7], 0)]
+    assert d.done(d.bench.last) == []
+    assert d.read((8, 0, 1, 3, 5)) == [([8], 1)]
+
+
+def test_it_does_not_wait_for_the_device_its_inputs_are_on() -> None:
+    d = held(0, 0, 0, 0)
+    assert d.read((7, 0), (8, 1), (9, 2), (10, 3)) == [([7], 0), ([8], 1)]
+
+
+def test_a_free_thread_and_room_come_before_the_inputs() -> None:
+    d = held(0, 1, 0)
+    d.bench(BatchExecuted(d.bench.run(order(7, executor="gpu"))[0].batch, [ok(7)], [], [], device_room=(500, 0, 500)))
+    assert d.read((8, 0)) == [([8], 1)]
+    d = held(0, 0, lanes=4)
+    assert d.read((7, 1)) == [([7], 0)]
+    assert d.bench(SlotYielded(d.bench.last)) == []
+    assert d.run(8, 9) == [(4, 1), (5, 0)]
+    assert d.read((10, 0)) == [([10], 1)]  # the thread that is left on device 0 is that of a task that waits
+
+
+def test_inputs_count_before_the_tasks_that_run() -> None:
+    d = held(0, 0, 0, lanes=4)
+    assert d.read((7, 0), (8, 1), (9, 2)) == [([7], 0), ([8], 0), ([9], 1)]
+
+
+def test_results_of_peers_count_too() -> None:
+    d = Devices(2, 2, 0)
+    gpu = {"executor": "gpu", "resources": (("GPU", 1.0),), "prefix": "p"}
+    assert d.bench.run(order(7, 0, holders=[(0, ("a",))], **gpu)) == [Fetch("a", (0,))]
+    assert places(d.bench(KeysFetched("a", [0], [], [(0, 1, 100)]))) == [(1, 1)]
+    d.bench(BatchExecuted(1, [ok(7)], [], []))
+    # and what reads them is a GPU task, as of results that were made here
+    d.bench.known(q=0.01)
+    b = d.bench
+    assert [type(one) for one in b.run(order(8, 0, prefix="q"))] == [Execute]
+    assert (b.mind.batches[b.last].executor, b.mind.batches[b.last].device) == ("gpu", 1)
+
+
+def test_short_tasks_go_together_where_their_inputs_are() -> None:
+    d = held(0, 1, 0, 1)
+    d.bench.mind.kinds["q"] = Kind("q")
+    d.bench.mind.kinds["q"].seconds = 1e-6
+    # Half of them for each device, but for those whose inputs are elsewhere than those of the first.
+    assert d.read((7, 0), (8, 2), (9, 1), (10, 3), prefix="q") == [([7, 8], 0), ([9, 10], 1)]
+    for batch, tasks in ((d.bench.last - 1, (7, 8)), (d.bench.last, (9, 10))):
+        d.bench(BatchExecuted(batch, [ok(task) for task in tasks], [], []))
+    assert d.read((17, 0), (18, 1), (19, 2), (20, 3), prefix="q") == [([17], 0), ([18], 1)]
+    d.bench(BatchExecuted(d.bench.last, [ok(18)], [], []))
+    assert d.bench.mind.batches[d.bench.last].jobs.keys() == {19}  # an idle device takes what there is
 
 
 # By what it sees
