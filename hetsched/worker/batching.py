@@ -47,7 +47,9 @@ def pick(
             continue
         # Leave the other free slots their share.
         share = -(-(len(ready) + 1) // lane.free) - 1 if lane.free > 1 else BATCH_TASKS
-        jobs = _follow(job, ready, executor, min(share, BATCH_TASKS), device, known)
+        home = home_of(job, known) if device >= 0 else ANY_DEVICE
+        # Where the inputs of the first have to be brought from another device, so may those of others be.
+        jobs = _follow(job, ready, executor, min(share, BATCH_TASKS), home if home >= 0 else device, known)
         break
     for job in aside:
         ready.add(job)
@@ -55,9 +57,12 @@ def pick(
 
 
 def _follow(
-    job: Job, ready: ReadyQueue, executor: str, share: int, device: int, known: Mapping[TaskId, Job]
+    job: Job, ready: ReadyQueue, executor: str, share: int, home: int, known: Mapping[TaskId, Job]
 ) -> list[Job]:
-    """Collect ``job`` and what comes after it: ``share`` more of the queue at most, and what becomes ready."""
+    """Collect ``job`` and what comes after it: ``share`` more of the queue at most, and what becomes ready.
+
+    Of the queue only what has its inputs on the device ``home``, if it is one, or on none.
+    """
     jobs: list[Job] = []
     resources = job.resources
     level = job.level
@@ -65,10 +70,7 @@ def _follow(
     room: float = BATCH_BYTES
     left: dict[Job, int] = {}
     soon: list[Job] = []
-    queued = ready.first() if share else None
-    home = home_of(job, known) if device >= 0 else ANY_DEVICE
-    if home >= 0:
-        device = home  # the inputs of what follows are brought along
+    queued = _next(ready, home, known) if share else None
     while True:
         job.phase = QUEUED
         jobs.append(job)
@@ -90,14 +92,20 @@ def _follow(
             return jobs
         if not 0.0 <= job.kind.seconds <= budget or job.kind.nbytes > room:
             return jobs  # it does not fit: a batch of its own, now or when its inputs are really there
-        if device >= 0 and job is queued and home_of(job, known) not in (device, ANY_DEVICE):
-            return jobs
         if job is not queued:
             soon.pop()
         else:
             ready.pop(queued)
             share -= 1
-            queued = ready.first() if share else None
+            queued = _next(ready, home, known) if share else None
+
+
+def _next(ready: ReadyQueue, home: int, known: Mapping[TaskId, Job]) -> Job | None:
+    """The first of the queue; None where its inputs are on another device."""
+    job = ready.first()
+    if home >= 0 and job is not None and home_of(job, known) not in (home, ANY_DEVICE):
+        return None
+    return job
 
 
 def items_of(batch: Batch, jobs: list[Job], known: dict[TaskId, Job]) -> list[Item]:
