@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -29,6 +30,7 @@ class DeviceLimit:
         self.each: tuple[int, ...] = ()
         self._part: str | float | None = None
         self._count = count
+        self._learning = threading.Lock()
         if not value:
             return
         size = memory_limit(value, 1, _ANY)
@@ -40,17 +42,23 @@ class DeviceLimit:
 
     @property
     def waits(self) -> bool:
-        """Whether the limit is a part of what is not known yet."""
+        """Whether the limit is a part of what is not known yet, so that :meth:`learn` is to be called first."""
         return self._part is not None
 
     def learn(self) -> None:
-        """There is a result on a device: find out what the limit comes to. Safe in any thread."""
-        part, self._part = self._part, None
-        memory = loaded_memory(self._count) if part is not None else ()
-        if memory:
-            each = tuple(memory_limit(part, 1, total) for total in memory)
-            self.target = sum(each)
-            self.each = each if len(each) > 1 else ()
+        """There is a result on a device: find out what the limit comes to.
+
+        Safe in any thread. That may take a while, in which other threads come with results, which are to be counted
+        too: so whoever calls this returns when it is known, and until then it :attr:`waits`.
+        """
+        with self._learning:
+            part = self._part
+            memory = loaded_memory(self._count) if part is not None else ()
+            if memory:
+                each = tuple(memory_limit(part, 1, total) for total in memory)
+                self.target = sum(each)
+                self.each = each if len(each) > 1 else ()
+            self._part = None
 
 
 def loaded_memory(count: int) -> Sequence[int]:

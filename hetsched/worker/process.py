@@ -340,7 +340,7 @@ class WorkerProcess:
                 store.device_target, store.device_targets = limit.target, limit.each
         if store.target is not None:
             store.note_many(sizes)
-        elif store.device_target is not None:
+        elif limit.target is not None:
             on_device = [size for size in sizes if size[2]]
             if on_device:
                 store.note_many(on_device)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+from hetsched.comm.introduction import introduce
+from hetsched.core.types import Capacity
 from hetsched.worker.device_memory import DeviceLimit, loaded_memory
+from hetsched.worker.peers import Secrets
+from hetsched.worker.process import Offer, WorkerProcess
 
 GB = 1_000_000_000
 
@@ -69,3 +74,35 @@ def test_a_library_that_fails_is_passed_over(devices, monkeypatch):
 def test_what_is_no_limit_is_refused(value):
     with pytest.raises(ValueError, match=r"memory limit|is not a size"):
         DeviceLimit(value, 1)
+
+
+def test_what_comes_in_while_the_limit_is_being_found_out_is_counted_too(devices):
+    """A worker's threads report results on a device; the first has to ask a library how much memory there is."""
+    worker = WorkerProcess(Offer("w", Capacity({}), devices=1, device_memory_limit=0.5), introduce("worker", "w"), Secrets())
+    asked, answer = threading.Event(), threading.Event()
+    properties = devices.cuda.runtime.getDeviceProperties
+
+    def slowly(n):
+        asked.set()
+        assert answer.wait(20)
+        return properties(n)
+
+    devices.cuda.runtime.getDeviceProperties = slowly
+    worker._store.update({task: b"on the device" for task in range(3)})
+
+    def report(task):
+        thread = threading.Thread(target=worker._note, args=([(task, 0, 0.0, 0.1, 3 * GB, 3 * GB)],))
+        thread.start()
+        return thread
+
+    threads = [report(0)]
+    assert asked.wait(20)
+    threads += [report(1), report(2)]
+    for thread in threads:
+        thread.join(0.05)  # they may be through before the answer is there, or wait for it
+    answer.set()
+    for thread in threads:
+        thread.join(20)
+    stats = worker._store.stats()
+    assert (stats.cuda_nbytes, stats.in_memory, stats.packed) == (3 * GB, 1, 2)
+    assert worker._store.device_room() == [GB]
