@@ -36,6 +36,7 @@ def check(state: State) -> None:
     for kind in state.prefixes.values():
         assert kind.gpu is (kind.case is not None and kind.case.places), f"{kind.kind}: the verdict is not its case's"
         assert state.suspects or kind.case is None
+        assert kind.met_in is None and kind.met is None, f"{kind.kind} keeps the kinds of a graph"
 
 
 def _check_task(state: State, ts: TaskState) -> None:

@@ -91,6 +91,25 @@ def _add(
     near: frozenset[int],
     now: float,
 ) -> None:
+    met: list[TaskPrefix] = []
+    try:
+        _make(state, graph, tasks, externals, lanes, made_by, near, now, met)
+    finally:
+        for prefix in met:  # which live on, and the graph need not
+            prefix.met = prefix.met_in = prefix.met_as = None
+
+
+def _make(
+    state: State,
+    graph: Graph,
+    tasks: Sequence[TaskSpec],
+    externals: Sequence[TaskState],
+    lanes: Mapping[str, str] | None,
+    made_by: Sequence[int],
+    near: frozenset[int],
+    now: float,
+    met: list[TaskPrefix],
+) -> None:
     base = graph.base
     states = graph.tasks
     urgency = graph.urgency
@@ -117,10 +136,8 @@ def _add(
         if column:
             place = column[n]
             n += 1
-            if prefix.met_in is not kinds or prefix.met_as is not place or prefix.met is None:
-                prefix.met = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
-                prefix.met_in, prefix.met_as = kinds, place
-            prefix = prefix.met
+            kind = prefix.met if prefix.met_in is kinds and prefix.met_as is place else None
+            prefix = kind or _meet(state, graph, place, prefix, now, met)
         if prefix.gpu or (near and place in near):
             needs = _needs_of_gpu_task(state, graph, needs, task - base, place in near)
         rank = rank_of(urgency, needs.priority, task) if needs.priority or urgency else task
@@ -133,6 +150,16 @@ def _add(
         ts.users += held
         states.append(ts)
         task += 1
+
+
+def _meet(state: State, graph: Graph, place: Any, prefix: TaskPrefix, now: float, met: list[TaskPrefix]) -> TaskPrefix:
+    """The kind of tasks with this prefix that the function at this place makes, noted down for the next of them."""
+    kinds = graph.kinds
+    if prefix.met_in is not kinds:
+        met.append(prefix)
+    kind = prefix.met = kinds[place].get(prefix) or kind_of(state, graph, place, prefix, now)
+    prefix.met_in, prefix.met_as = kinds, place
+    return kind
 
 
 def _needs_of_gpu_task(state: State, graph: Graph, needs: Needs, position: int, near: bool) -> Needs:

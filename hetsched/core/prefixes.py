@@ -36,8 +36,9 @@ class TaskPrefix:
         """The digest of the function that makes them, as far as it is known."""
         self.kinds = 0  # how many others share its name
         self.met: TaskPrefix | None = None
-        """What was found last, so that it need not be looked for again: of the tasks with this name that the function
-        in the place ``met_as`` makes, in the graph whose kinds ``met_in`` are, the kind."""
+        """What was found last, so that it need not be looked for again while tasks of a graph are taken in: of those
+        with this name that the function in the place ``met_as`` makes, in the graph whose kinds ``met_in`` are, the
+        kind."""
         self.met_as: object = None
         self.met_in: object = None
         self.case: Case | None = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from core.test_scheduler import Bench, t
 
 from hetsched.core.commands import CancelTasks, KeysFailed, KeysReady, MoveTasks
 from hetsched.core.events import (
     GraphExtended,
+    GraphReleased,
     GraphSubmitted,
     TasksFailed,
     TasksFinished,
@@ -19,6 +22,7 @@ from hetsched.core.evidence import CODE, INPUT, RAN, Evidence
 from hetsched.core.explain import explain
 from hetsched.core.kinds import MOST_KINDS
 from hetsched.core.makers import Maker
+from hetsched.core.prefixes import TaskPrefix
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.core.verdicts import cases_of, lessons, rows
 from hetsched.errors import ProtocolError
@@ -263,3 +267,18 @@ def test_rows_and_lessons() -> None:
     (lesson,) = lessons(cases_of(b.scheduler.state))
     assert (lesson.function, lesson.verdict, lesson.evidence) == (CODED.digest, "gpu", CODED.evidence)
     assert lessons(cases_of(b.scheduler.state)) == []  # once
+
+
+def test_prefixes_outlive_graphs_and_keep_nothing_of_them() -> None:
+    """The check after each event says so too: of graphs that are taken in, and released, and refused."""
+    b = Bench()
+    b.join("a", cpu=1)
+    submit(b, [spec("x-1"), spec("y-1"), spec("x-2")], [0], [PLAIN, CODED], [0, 0, 1])
+    (graph,) = b.scheduler.state.graphs.values()
+    kinds = graph.kinds
+    assert sum(map(len, kinds)) == 3
+    with pytest.raises(ProtocolError, match="which is not before it"):
+        submit(b, [spec("x-1"), spec("y-1", 5)], [0], [PLAIN], [0, 0], graph=1)
+    del graph
+    b(GraphReleased("c", 0))
+    assert not [one for one in gc.get_referrers(kinds) if isinstance(one, TaskPrefix)]

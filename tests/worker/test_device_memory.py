@@ -78,7 +78,8 @@ def test_what_is_no_limit_is_refused(value):
 
 def test_what_comes_in_while_the_limit_is_being_found_out_is_counted_too(devices):
     """A worker's threads report results on a device; the first has to ask a library how much memory there is."""
-    worker = WorkerProcess(Offer("w", Capacity({}), devices=1, device_memory_limit=0.5), introduce("worker", "w"), Secrets())
+    offer = Offer("w", Capacity({}), devices=1, device_memory_limit=0.5)
+    worker = WorkerProcess(offer, introduce("worker", "w"), Secrets())
     asked, answer = threading.Event(), threading.Event()
     properties = devices.cuda.runtime.getDeviceProperties
 
@@ -88,7 +89,7 @@ def test_what_comes_in_while_the_limit_is_being_found_out_is_counted_too(devices
         return properties(n)
 
     devices.cuda.runtime.getDeviceProperties = slowly
-    worker._store.update({task: b"on the device" for task in range(3)})
+    worker._store.update(dict.fromkeys(range(3), b"on the device"))
 
     def report(task):
         thread = threading.Thread(target=worker._note, args=([(task, 0, 0.0, 0.1, 3 * GB, 3 * GB)],))
