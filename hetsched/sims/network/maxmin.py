@@ -26,7 +26,8 @@ class MaxMin:
         self._pairs = topology.spec.fairness == "pair"
         self._fair = FairShares(topology.capacity)
         self._serial = 0
-        self._share_of: dict[tuple[str, str], Share] = {}
+        self._share_of: dict[tuple[str, str, tuple[int, ...]], Share] = {}
+        """Of a pair and links: what comes from a device has a share of its own, which crosses the bus."""
         self._members: dict[int, list[Transfer]] = {}
         """The transfers of each share, by its number."""
         self._whose: dict[int, Share] = {}
@@ -37,13 +38,15 @@ class MaxMin:
     def start(self, transfer: Transfer) -> None:
         """Let its bytes flow."""
         now = self._clock.now
-        links = transfer.way.links
-        transfer.remaining = float(transfer.nbytes)
+        way, nbytes = transfer.legs[transfer.leg]
+        links = way.links
+        transfer.remaining = float(nbytes)
         transfer.since = now
-        if not links or not transfer.nbytes:
+        transfer.rate = 0.0
+        if not links or not nbytes:
             self._clock.at(now, self._end, transfer, transfer.version)
             return
-        pair = (transfer.source, transfer.target)
+        pair = (transfer.source, transfer.target, links)
         share = self._share_of.get(pair) if self._pairs else None
         if share is None:
             self._serial += 1
@@ -83,7 +86,7 @@ class MaxMin:
             self._changed.pop(share.number, None)
             self._fair.remove(share)
             if self._pairs:
-                del self._share_of[transfer.source, transfer.target]
+                del self._share_of[transfer.source, transfer.target, share.links]
 
     def _end(self, transfer: Transfer, version: int) -> None:
         if transfer.version == version:

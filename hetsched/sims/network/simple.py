@@ -47,6 +47,6 @@ class Simple(Instant):
 
     def start(self, transfer: Transfer) -> None:
         """Let its bytes flow."""
-        bandwidth = transfer.way.bandwidth
-        seconds = transfer.nbytes / bandwidth if bandwidth else 0.0
+        way, nbytes = transfer.legs[transfer.leg]
+        seconds = nbytes / way.bandwidth if way.bandwidth else 0.0
         self._clock.at(self._clock.now + seconds, self._end, transfer, transfer.version)

@@ -13,8 +13,8 @@ class Transfer:
     """Results asked of a peer. The rates and times are those of the model that moves it."""
 
     __slots__ = (
-        "asked", "began", "came", "is_counted", "keys", "missing", "nbytes", "number", "over", "priority", "rate",
-        "remaining", "sent", "since", "source", "target", "values", "version", "way",
+        "asked", "began", "came", "is_counted", "keys", "leg", "legs", "missing", "nbytes", "number", "over",
+        "priority", "rate", "remaining", "sent", "since", "source", "target", "values", "version", "way",
     )  # fmt: skip
 
     def __init__(self, number: int, source: str, target: str, keys: Sequence[int], way: Way, asked: float) -> None:
@@ -32,6 +32,10 @@ class Transfer:
         self.missing: list[int] = []
         self.values: dict[int, int] = {}
         self.nbytes = 0
+        self.legs: list[tuple[Way, int]] = []
+        """What is sent one after another, over which ways: what was on the host, and what was on a device."""
+        self.leg = 0
+        """Which of them is under way."""
         self.is_counted = True
         """Whether it is one of those that a worker may have only so many of."""
         self.priority = 0.0

@@ -123,11 +123,15 @@ class Transfers:
         transfer.came = came
         if len(came) < len(transfer.keys):
             transfer.missing = [task for task in transfer.keys if task not in store]
-        transfer.nbytes = sum(tasks[task].nbytes for task in came)
+        nbytes = transfer.nbytes = sum(tasks[task].nbytes for task in came)
+        there = source.device.there if source.device is not None else ()
+        on_device = sum(tasks[task].nbytes for task in came if task in there)
+        transfer.legs = [(transfer.way, nbytes - on_device)] if nbytes > on_device or not nbytes else []
+        if on_device:
+            transfer.legs.append((self.topology.from_device(transfer.way, source.name), on_device))
+        transfer.leg = 0
         if world.has_values:
             transfer.values = {task: source.values[task] for task in came}
-        if source.device is not None and any(task in source.device.there for task in came):
-            transfer.way = self.topology.from_device(transfer.way, source.name)
         transfer.began = world.clock.now
         if source.memory.on_disk and (wait := source.memory.read(came)):
             world.clock.at(world.clock.now + wait, self._send, transfer, transfer.version)
@@ -147,6 +151,10 @@ class Transfers:
         self._world.clock.at(self._world.clock.now, self._done, transfer)
 
     def _done(self, transfer: Transfer, _: Any = None) -> None:
+        if not transfer.over and transfer.leg + 1 < len(transfer.legs):
+            transfer.leg += 1
+            self._model.start(transfer)
+            return
         transfer.over = True
         name = transfer.target
         if transfer.number not in self._active.get(name, ()):
@@ -169,8 +177,9 @@ class Transfers:
     def _note_bytes(self, transfer: Transfer) -> None:
         """Count what has arrived, once, however often it had to be sent."""
         way, nbytes = transfer.way, transfer.nbytes
-        for link in way.links:
-            self.topology.carried[link] += nbytes
+        for leg, part in transfer.legs:
+            for link in leg.links:
+                self.topology.carried[link] += part
         a, b = way.pools
         if a != b:
             self._crossed[a, b] = self._crossed.get((a, b), 0) + nbytes
