@@ -93,7 +93,7 @@ def get(
         _warn_of_pretending(cluster, built)
         if cache is not None:
             cache.update(built.literals)
-        call = run(cluster, built, cpus, None, look(built.tasks, cluster.pretends))
+        call = run(cluster, built, cpus, None, look(built.tasks, cluster))
         values = values_of(built, call)
     else:
         with local_callbacks(callbacks) as found:
@@ -104,7 +104,7 @@ def get(
             call, values = Watch(built, found, bool(rerun)).run(cluster, cpus)
     cases = cluster.cases()
     if cases:
-        keep(cases)
+        keep(cluster)
     remember(Report(built.tasks, call, WORKER, started, cluster.pretends, here().report(), cases))
     if cache is not None:
         cache.update(values)
@@ -196,7 +196,7 @@ def _close() -> None:
     global _cluster
     cluster, _cluster = _cluster, None
     if cluster is not None:
-        keep(cluster.cases(), everything=True)
+        keep(cluster, everything=True)
         cluster.close()
 
 

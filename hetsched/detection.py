@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from hetsched import config
-from hetsched.core.gpu import Case
 from hetsched.core.makers import Maker
 from hetsched.core.types import TaskSpec
 from hetsched.core.verdicts import lessons
 from hetsched.gpu.learned import Learned
+
+if TYPE_CHECKING:  # the scheduler's process uses this module too, and is not to load what a worker loads
+    from hetsched.embedded import Embedded
 
 __all__ = ["Seen", "keep", "learned", "look", "wanted"]
 
@@ -40,11 +43,11 @@ def learned() -> Learned | None:
     return found
 
 
-def look(tasks: Sequence[TaskSpec], pretends: bool = False) -> Seen:
+def look(tasks: Sequence[TaskSpec], cluster: Embedded) -> Seen:
     """Look into the functions of a graph's tasks, and recall what was learned of them; nothing where that is off.
 
-    ``pretends``: they run in a process for which no device was found, so code whose libraries are not there says
-    nothing.
+    Where no device was found for the ``cluster`` that they are to run on, code whose libraries are not there says
+    nothing. What a person has had forgotten since the last look, it forgets.
     """
     if not wanted():
         return (), ()
@@ -52,15 +55,22 @@ def look(tasks: Sequence[TaskSpec], pretends: bool = False) -> Seen:
     from hetsched.graph.makers import Makers
 
     makers, made_by = Makers().take(tasks)
-    if pretends:
+    if cluster.pretends:
         makers = [m._replace(evidence=credible(m.evidence)) if m.evidence else m for m in makers]
     file = learned()
-    return makers if file is None else file.recall(makers), made_by
+    if file is None:
+        return makers, made_by
+    found = file.recall(makers)
+    patterns, last = file.forgotten(cluster.told)
+    if patterns:
+        cluster.forget(patterns, last)
+    return found, made_by
 
 
-def keep(cases: Iterable[Case], everything: bool = False) -> None:
-    """Write down what was learned since the last time, or all of it."""
-    found = lessons(cases, everything)
+def keep(cluster: Embedded, everything: bool = False) -> None:
+    """Write down what a cluster has learned since the last time, or all of it."""
+    told = cluster.told
+    found = lessons(cluster.cases(), everything)
     file = learned() if found else None
     if file is not None:
-        file.note(found)
+        file.note(found, told)

@@ -24,6 +24,7 @@ from hetsched.core.events import (
     GraphCancelled,
     GraphReleased,
     GraphSubmitted,
+    LessonsForgotten,
     TasksFinished,
     WorkerJoined,
 )
@@ -33,6 +34,7 @@ from hetsched.core.plugins import Plugins
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import ANY_POOL, Capacity, Outcome, TaskId, TaskSpec
 from hetsched.core.verdicts import cases_of
+from hetsched.gpu.learned import moment
 from hetsched.worker.collector import collector_paused
 from hetsched.worker.current import current_batch
 from hetsched.worker.engine import Engine
@@ -133,6 +135,8 @@ class Embedded:
     ) -> None:
         self.cpus = cpus
         self.pretends = gpus == 0
+        self.told = moment()
+        """The last forgetting that the scheduler was told of: whatever it knows it has learned since."""
         lanes = max(gpus, 1)
         self._capacity = Capacity(
             executors={"cpu": cpus, "gpu": lanes, "io": max(16, 4 * cpus), "process": cpus},
@@ -239,6 +243,12 @@ class Embedded:
     def cases(self) -> list[Case]:
         """The evidence on kinds of tasks there is; for any thread, to be read only."""
         return cases_of(self._scheduler.state)
+
+    def forget(self, patterns: Sequence[str], last: int) -> None:
+        """Forget what was learned of functions that fit, up to this mark; for any thread."""
+        self._post(LessonsForgotten(patterns))
+        self.ask(lambda _: None)  # it is done when what was posted later is
+        self.told = max(self.told, last)
 
     def ask(self, do: Callable[[Scheduler], Any]) -> Any:
         """Have something looked up in the scheduler, between two events; return what comes of it, or raise that."""

@@ -73,7 +73,7 @@ class Watch:
         with self.callbacks.around() as built:
             watched = [self._wrap(spec) for spec in built.tasks]
             try:
-                seen = look(built.tasks, cluster.pretends)
+                seen = look(built.tasks, cluster)
                 call = run(cluster, built._replace(tasks=watched), cpus, self._follow, seen)
             except Exception as error:
                 self._run_again(error)

@@ -78,6 +78,7 @@ FLOORS = (
             "core.replicas",
             "core.clients",
             "core.flips",
+            "core.forgetting",
             "core.failing",
             "core.verdicts",
             "core.explain",

@@ -49,8 +49,8 @@ def report(address: str | None, **options: Any) -> None:
 def forget(pattern: str | None, everything: bool) -> None:
     """Forget what is remembered on this machine of the functions whose name fits PATTERN, such as "resize*".
 
-    Programs and schedulers that run meanwhile go on as they are. What they know of such functions they will not write
-    down again; a new start learns anew.
+    Programs and schedulers that run meanwhile on this machine forget it too, programs with their next graph. What the
+    code of a function says of the GPU is read anew each time, and not forgotten.
     """
     if not everything and pattern is None:
         raise click.UsageError("say of which functions, by a PATTERN, or --all")

@@ -21,6 +21,7 @@ __all__ = [
     "GraphSubmitted",
     "InputsMissing",
     "KeysReleased",
+    "LessonsForgotten",
     "ReplicasAdded",
     "ResultsMissing",
     "TasksFailed",
@@ -210,6 +211,12 @@ class AskedAgain(NamedTuple):
     """It is time to ask plugins once more about tasks that wait: their opinions may change by themselves."""
 
 
+class LessonsForgotten(NamedTuple):
+    """A person has had forgotten what was learned of GPU tasks: of functions whose name fits one of these patterns."""
+
+    patterns: Sequence[str]
+
+
 ClientEvent: TypeAlias = (
     GraphSubmitted | GraphExtended | KeysReleased | ResultsMissing | GraphReleased | GraphCancelled | ClientLeft
 )
@@ -229,4 +236,4 @@ WorkerEvent: TypeAlias = (
 )
 """What a worker's channel carries to the scheduler (and what the scheduler is told about it)."""
 
-Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain
+Event: TypeAlias = ClientEvent | WorkerEvent | TasksStranded | TimePassed | AskedAgain | LessonsForgotten

@@ -128,7 +128,7 @@ class Flips:
             self._outbox.move(worker, [], kinds)
         for kind in flipped:
             assert kind.case is not None
-            why = kind.case.flips[-1].cause if kind.case.flips else "what was known of it"
+            why = kind.case.flips[-1].cause if kind.case.flips else "what was learned of it was forgotten"
             verdict = "thought a GPU task" if kind.gpu else "thought no GPU task"
             tasks = [ts for ts in self._state.tasks.values() if ts.prefix is kind]
             self._place(tasks, f"{verdict}: {why}", now)

@@ -132,6 +132,13 @@ class Case:
                 self._lower(_SOURCES, max(1.0 + e.weight, 0.0))
         self._judge(now, _words(strongest) if strongest.weight > 0 else _words(min(fresh, key=lambda e: e.weight)))
 
+    def unlearned(self, now: float) -> Case:
+        """A case of the same kind of task, in which nothing is known but what its code says."""
+        case = Case(self.name, self.function)
+        said = self._static.items()
+        case.learn([Evidence(kind, weight, word) for (kind, word), weight in said if kind in (CODE, DOWNLOAD)], now)
+        return case
+
     # What a run shows
 
     def ran(self, run: Run, now: float) -> None:

@@ -22,6 +22,7 @@ from .events import (
     GraphSubmitted,
     InputsMissing,
     KeysReleased,
+    LessonsForgotten,
     ReplicasAdded,
     ResultsMissing,
     TasksFailed,
@@ -36,6 +37,7 @@ from .events import (
 )
 from .failing import Failing
 from .flips import Flips
+from .forgetting import forget
 from .jobs import Jobs
 from .links import Link, LinkTable, PoolPair
 from .outbox import Outbox
@@ -139,6 +141,8 @@ class Scheduler:
                 self._failing.stranded(event, now)
             case AskedAgain():
                 self._ask_plugins()
+            case LessonsForgotten():
+                forget(self.state, event.patterns, now)
             case TimePassed():
                 pass
             case _:

@@ -42,6 +42,7 @@ def rows(cases: Iterable[Case]) -> list[GpuRow]:
             tuple(case.evidence()), case.right, case.wrong, case.first, tuple(tuple(flip) for flip in case.flips),  # type: ignore[misc]
         )
         for case in cases
+        if case.notes or case.flips
     ]  # fmt: skip
     return sorted(found, key=lambda row: (row.verdict != GPU, row.prefix, row.function))
 

@@ -2,13 +2,13 @@
 
 What is forgotten stays forgotten, though processes that live may have learned of the same functions and will want to
 write it. So the file keeps *marks* of forgetting, each a number and a pattern. Numbers grow from one mark to the next;
-they are microseconds since 1970, or more, so that they grow too where the file was lost in between. A process notes
-down which was the last mark when it met a function, and does not write of functions that were forgotten since.
+they are microseconds since 1970, or more, so that they grow too where the file was lost in between. A process keeps the
+number of the last mark that it has obeyed, at first the moment when it started to learn. It reads what was forgotten
+since, forgets it too, and until it has it does not write of such functions.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import threading
@@ -19,18 +19,22 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hetsched.core.evidence import Evidence
+from hetsched.core.forgetting import fits
 from hetsched.core.gpu import Lesson
 from hetsched.core.makers import Maker
 
 if TYPE_CHECKING:
     import sqlite3
 
-__all__ = ["MOST_ROWS", "Learned", "Row", "default_path"]
+__all__ = ["MOST_ROWS", "Learned", "Row", "default_path", "moment"]
 
 MOST_ROWS = 10_000
 """So many functions are remembered; of more, those that were noted last."""
 
-_WAIT_SECONDS = 2.0  # for another process that writes
+# How long others that write are waited for, once; as long as they do not let go they are waited for no more.
+_READ_SECONDS = 0.2
+_WRITE_SECONDS = 1.0
+_FORGET_SECONDS = 2.0  # each time, since a person waits for the answer
 _PAUSE_SECONDS = 10.0  # until a file that others held on to is read again
 _TABLES = (
     """
@@ -47,8 +51,8 @@ _BOUND = """
 """
 
 _MOST_MARKS = 100
-_MOST_MET = 2 * MOST_ROWS
 
+_ALL = "select mark, pattern from forgotten order by mark"
 _LAST = "select mark from forgotten order by mark desc limit ?"
 
 
@@ -78,11 +82,16 @@ def default_path() -> Path:
     return Path(base) / "hetsched" / "gpu.sqlite"
 
 
+def moment() -> int:
+    """This moment, as a number of a mark."""
+    return int(time() * 1e6)
+
+
 class Learned:
     """The file; several processes and threads may use it at once.
 
     A file that is damaged, or that cannot be read or written, is warned of once and then left alone: nothing is known,
-    and nothing is noted.
+    and nothing is noted. One that others hold on to is warned of once too, and used again when they have let go.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -90,16 +99,15 @@ class Learned:
         self._name = str(self.path)
         self._lock = threading.Lock()
         self._known: dict[str, Row] = {}
-        self._mark = 0
-        """The last mark that was read."""
-        self._met: dict[str, int] = {}
-        """What was the last mark when a function was met; for those not in it the last mark stands."""
-        self._is_read = False
-        """There was no file, or it could be read: only from then on it is known which mark is the last."""
+        self._marks: list[Mark] = []
+        """Those that were read last."""
         self._not_before = 0.0
-        """When the file is looked at again after others did not let go of it (seconds of the monotonic clock)."""
+        """When the file is read again after others did not let go of it (seconds of the monotonic clock)."""
         self._read_at: tuple[int, int] | None = None
         self._broken = False
+        self._held = False
+        """Others did not let go of the file in the time that they were given."""
+        self._said = False
 
     def is_stale(self) -> bool:
         """Tell whether the file has changed since it was read. Looks at its time, and does not read it."""
@@ -115,7 +123,6 @@ class Learned:
         Without ``read`` it goes by what :meth:`refresh` has read last, and does not look at the file.
         """
         known = self._load() if read else self._known
-        self._meet(makers)
         if not known:
             return list(makers)
         return [
@@ -123,10 +130,19 @@ class Learned:
             for maker in makers
         ]
 
-    def note(self, lessons: Iterable[Lesson]) -> None:
+    def forgotten(self, since: int) -> tuple[list[str], int]:
+        """What was forgotten after the mark ``since``, as far as was read: patterns, and the last mark's number."""
+        marks = self._marks
+        if not marks or marks[-1].number <= since:
+            return [], since
+        later = _later(marks, since)
+        return [mark.pattern for mark in later], later[-1].number
+
+    def note(self, lessons: Iterable[Lesson], since: int | None = None) -> None:
         """Remember lessons; what was remembered of the same function goes. Never raises.
 
-        Lessons on functions that were forgotten after they were met here are passed over.
+        They were learned after the mark ``since`` (None: just now): those on functions that were forgotten later are
+        passed over.
         """
         now = time()
         found = list(lessons)
@@ -134,16 +150,16 @@ class Learned:
             return
 
         def write(file: sqlite3.Connection) -> None:
-            marks = _marks(file)
+            later = [] if since is None else _later(_marks(file), since)
             rows = [
                 (function, name, verdict, json.dumps(evidence), wrong, right + wrong, first, now)
                 for function, name, verdict, evidence, right, wrong, first in found
-                if not _is_forgotten(name, self._met.get(function, self._mark), marks)
+                if not any(fits(name, mark.pattern) for mark in later)
             ]
             file.executemany("insert or replace into learned values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
             file.execute(_BOUND, (MOST_ROWS,))
 
-        self._use(write, writes=True)
+        self._use(write, _WRITE_SECONDS, writes=True)
 
     def rows(self) -> list[Row]:
         """All that is remembered, by name."""
@@ -152,8 +168,8 @@ class Learned:
     def forget(self, pattern: str = "*") -> int:
         """Forget functions whose name, or its last word, fits a shell pattern; returns how many were in the file.
 
-        It lasts: what processes that live now have learned of such functions, they do not write down. Raises
-        TimeoutError where other processes do not let go of the file.
+        It lasts: processes that live now forget what they have learned of such functions when they read this, and do
+        not write it down before. Raises TimeoutError where other processes do not let go of the file.
         """
         gone: list[tuple[str]] = []
 
@@ -161,11 +177,11 @@ class Learned:
             names = file.execute("select function, name from learned").fetchall()
             gone[:] = [(function,) for function, name in names if fits(name, pattern)]
             file.executemany("delete from learned where function = ?", gone)
-            number = max([int(time() * 1e6), *(mark.number + 1 for mark in _marks(file))])
+            number = max([moment(), *(mark.number + 1 for mark in _marks(file))])
             file.execute("insert into forgotten values (?, ?)", (number, pattern))
             file.execute("delete from forgotten where mark not in (" + _LAST + ")", (_MOST_MARKS,))
 
-        if self._use(write, writes=True):
+        if self._use(write, _FORGET_SECONDS, writes=True, asked=True):
             return len(gone)
         if not self._broken:
             raise TimeoutError(f"other processes are using {self.path}: nothing was forgotten")
@@ -181,16 +197,6 @@ class Learned:
             self._broken = False
             self.forget()
 
-    def _meet(self, makers: Sequence[Maker]) -> None:
-        with self._lock:
-            met, mark = self._met, self._mark
-            self._is_read = self._is_read or self._stamp() is None
-            if not self._is_read:
-                return
-            for maker in makers:
-                if len(met) < _MOST_MET:
-                    met.setdefault(maker.digest, mark)
-
     def _stamp(self) -> tuple[int, int] | None:
         """Tells whether the file has changed; None where there is none."""
         try:
@@ -203,8 +209,8 @@ class Learned:
         stamp = self._stamp()
         with self._lock:
             if stamp is None:  # nothing was learned yet, or it is all gone
-                self._known, self._read_at, self._is_read = {}, None, True
-            if stamp == self._read_at or self._broken:
+                self._known, self._read_at = {}, None
+            if stamp == self._read_at or self._broken or (self._held and monotonic() < self._not_before):
                 return self._known
         known: dict[str, Row] = {}
         marks: list[Mark] = []
@@ -214,41 +220,59 @@ class Learned:
             for function, name, verdict, evidence, *numbers in file.execute("select * from learned"):
                 known[function] = Row(function, name, verdict, _evidence(evidence), *numbers)
 
-        if not self._use(read):
-            self._not_before = monotonic() + _PAUSE_SECONDS
+        if not self._use(read, _READ_SECONDS):
             return self._known
         with self._lock:
-            self._known, self._read_at, self._is_read = known, stamp, True
-            self._mark = max([self._mark, *(mark.number for mark in marks)])
+            self._known, self._read_at, self._marks = known, stamp, marks
         return known
 
-    def _use(self, work: Callable[[sqlite3.Connection], None], writes: bool = False) -> bool:
-        """Have the file worked with, in one transaction; tells whether that could be."""
+    def _use(
+        self, work: Callable[[sqlite3.Connection], None], seconds: float, writes: bool = False, asked: bool = False
+    ) -> bool:
+        """Have the file worked with, in one transaction; tells whether that could be.
+
+        Others are given so many ``seconds`` to let go of it, but none where they did not the last time, unless a person
+        has ``asked``.
+        """
         import sqlite3
 
         if self._broken:
             return False
+        wait = 0.0 if self._held and not asked else seconds
         connection: Any = None
         try:
             if writes:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=_WAIT_SECONDS, isolation_level=None)
+            connection = sqlite3.connect(self.path, timeout=wait, isolation_level=None)
             connection.execute("begin immediate" if writes else "begin")
             for table in _TABLES:
                 connection.execute(table)
             work(connection)
             connection.execute("commit")
         except (sqlite3.Error, OSError, TypeError, ValueError) as error:  # rows may be of any shape
-            self._give_up(error, isinstance(error, sqlite3.OperationalError) and "locked" in str(error))
+            if not (isinstance(error, sqlite3.OperationalError) and "locked" in str(error)):
+                self._give_up(error)
+            elif not asked:
+                self._wait_no_more()
             return False
         finally:
             if connection is not None:
                 connection.close()
+        self._held = False
         return True
 
-    def _give_up(self, error: Exception, passing: bool) -> None:
-        if passing:
-            return  # another process was at it for long; it will be noted the next time
+    def _wait_no_more(self) -> None:
+        self._held = True
+        self._not_before = monotonic() + _PAUSE_SECONDS
+        if not self._said:
+            self._said = True
+            warnings.warn(
+                f"other processes hold on to {self.path}: until they let go, what was learned of GPU tasks is neither "
+                "recalled nor kept",
+                stacklevel=4,
+            )
+
+    def _give_up(self, error: Exception) -> None:
         self._broken = True
         warnings.warn(
             f"what was learned of GPU tasks cannot be kept in {self.path}: {error}; `hetsched gpu forget --all` "
@@ -257,22 +281,17 @@ class Learned:
         )
 
 
-def fits(name: str, pattern: str) -> bool:
-    """Tell whether a function's name, or its last word, fits a shell pattern."""
-    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name.rpartition(".")[2], pattern)
-
-
 def _marks(file: sqlite3.Connection) -> list[Mark]:
-    marks = [Mark(number, pattern) for number, pattern in file.execute("select mark, pattern from forgotten")]
+    marks = [Mark(number, pattern) for number, pattern in file.execute(_ALL)]
     if not all(type(mark.pattern) is str for mark in marks):
         raise ValueError("a mark of what was forgotten has no pattern")
     return marks
 
 
-def _is_forgotten(name: str, met: int, marks: Sequence[Mark]) -> bool:
-    """Tell whether a function that was met after this mark was forgotten; also where there may have been more marks."""
-    later = [mark for mark in marks if mark.number > met]
-    return len(later) >= _MOST_MARKS or any(fits(name, mark.pattern) for mark in later)
+def _later(marks: Sequence[Mark], since: int) -> list[Mark]:
+    """The marks after this one; where there may have been more than are kept, one for everything."""
+    later = [mark for mark in marks if mark.number > since]
+    return later if len(later) < _MOST_MARKS else [Mark(later[-1].number, "*")]
 
 
 def _evidence(text: str) -> tuple[Evidence, ...]:

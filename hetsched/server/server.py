@@ -41,10 +41,10 @@ from hetsched.core.events import (
 )
 from hetsched.core.retiring import may_leave
 from hetsched.core.scheduler import Scheduler
-from hetsched.core.verdicts import cases_of, lessons
 from hetsched.errors import AnnotationError, ConnectionLost, HetschedError, OversizeError, ProtocolError
 from hetsched.gpu.learned import Learned
 
+from .lessons import Lessons
 from .limits import Limits
 from .links import ClientLink, Link, WorkerLink
 from .pickles import limit_clients, suited
@@ -78,7 +78,7 @@ class Server:
         self.limits = limits
         self.addresses: list[str] = []
         self._record = record
-        self._learned = learned
+        self._lessons = Lessons(learned, scheduler.state, self.feed)
         self._door = Door(scheduler.plugins) if door is None else door
         self._depot = Depot()
         self._post = Post()
@@ -119,10 +119,8 @@ class Server:
                 async with trio.open_nursery() as nursery:
                     for link in (*self._post.workers.values(), *self._post.clients.values()):
                         nursery.start_soon(link.close, "the scheduler ends")
-            if self._learned is not None:
-                found = lessons(cases_of(self.scheduler.state), everything=True)
-                with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(self._learned.note, found)
+            with trio.CancelScope(shield=True):
+                await self._lessons.keep(everything=True)
 
     def stop(self) -> None:
         """Have :meth:`serve` tell all peers that it ends, and return."""
@@ -218,9 +216,8 @@ class Server:
             messages, frames = await channel.receive()
             link.heard = perf_counter()
             left = iter(frames)
-            graphs = self._learned is not None and any(said[:1] == ("GraphPart",) for said in messages)
-            if graphs and self._learned is not None and self._learned.is_stale():
-                await trio.to_thread.run_sync(self._learned.refresh)
+            if any(said[:1] == ("GraphPart",) for said in messages):
+                await self._lessons.refresh()
             for message in messages:
                 if isinstance(link, WorkerLink):
                     self._hear_worker(link, message)
@@ -270,8 +267,8 @@ class Server:
                 if graph is not None and message.first != len(graph.tasks):
                     raise ProtocolError(f"the tasks from {message.first} on came after {len(graph.tasks)}")
                 if graph is not None or not message.first:
-                    if self._learned is not None and message.makers:
-                        message = message._replace(makers=self._learned.recall(message.makers, read=False))
+                    if message.makers:
+                        message = message._replace(makers=self._lessons.recall(message.makers))
                     self.feed(self._depot.take(message, frames))
                 else:
                     self._depot.take(message, frames)  # it was refused or given up meanwhile
@@ -358,20 +355,14 @@ class Server:
                     self._see_off(link)
             self._door.ask_again(self.scheduler.state, now, lambda: self.feed(AskedAgain()))
             self._tell_stranded(now)
-            await self._keep_lessons()
+            await self._lessons.refresh()
+            await self._lessons.keep()
             idle = self.limits.idle
             if self.scheduler.state.tasks or self._post.clients:
                 self._busy = now
             elif idle is not None and now - self._busy > idle:
                 log.info("nothing to do for %g s: this is the end", idle)
                 self.stop()
-
-
-    async def _keep_lessons(self) -> None:
-        """Write down what was learned of GPU tasks since the last look."""
-        found = lessons(cases_of(self.scheduler.state)) if self._learned is not None else []
-        if found and self._learned is not None:
-            await trio.to_thread.run_sync(self._learned.note, found)
 
     def _tell_stranded(self, now: float) -> None:
         """Tell of tasks that no worker could run, and give up those that have waited as long as they may."""

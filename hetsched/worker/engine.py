@@ -122,12 +122,10 @@ class Engine:
 
     def fetched(self, event: KeysFetched) -> list[Any]:
         """Take what a peer gave, its values being in the store; returns values that were dropped, as :meth:`order`."""
-        return self._feed(event._replace(located=self._located(event.came)))
+        return self._feed(event._replace(located=self._located(event.came)) if self._devices > 1 else event)
 
     def _located(self, tasks: Sequence[TaskId]) -> Sequence[tuple[TaskId, int, int]]:
-        """Which of these results are on which device, with their bytes, where there are several devices."""
-        if self._devices < 2 or not tasks:
-            return ()
+        """Which of these results are on which device, with their bytes; without the lock, as it looks into them."""
         values = [(task, self._peek(task)) for task in tasks]
         numbers = [(task, device_number(value), value) for task, value in values if value is not None]
         return [(task, number, self._measure(value)[1]) for task, number, value in numbers if number is not None]
@@ -193,7 +191,8 @@ class Engine:
         """Take a thread's report; return its next batch, if there is one for it."""
         if self._note is not None:
             self._note(report.done)
-        located = self._located([outcome[0] for outcome in report.done if outcome[5]])
+        several = self._devices > 1
+        located = self._located([outcome[0] for outcome in report.done if outcome[5]]) if several else ()
         with self._lock:
             garbage: list[Any] = []
             executor.outstanding -= 1

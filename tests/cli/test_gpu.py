@@ -63,7 +63,7 @@ def test_forgetting(run) -> None:
 
 def test_forgetting_while_another_process_is_at_it(run, monkeypatch) -> None:
     Learned().note([LESSON])
-    monkeypatch.setattr(learned, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(learned, "_FORGET_SECONDS", 0.01)
     other = sqlite3.connect(default_path(), isolation_level=None)
     other.execute("begin exclusive")
     for what in ("m.*", "--all"):

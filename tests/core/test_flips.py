@@ -12,6 +12,7 @@ from hetsched.core.events import (
     GraphExtended,
     GraphReleased,
     GraphSubmitted,
+    LessonsForgotten,
     TasksFailed,
     TasksFinished,
     TasksReturned,
@@ -24,7 +25,7 @@ from hetsched.core.kinds import MOST_KINDS
 from hetsched.core.makers import Maker
 from hetsched.core.prefixes import TaskPrefix
 from hetsched.core.types import Capacity, TaskSpec
-from hetsched.core.verdicts import cases_of, lessons, rows
+from hetsched.core.verdicts import cases_of, lessons, rows, verdict_on
 from hetsched.errors import ProtocolError
 
 GPU_1 = {"resources": {"GPU": 1.0}, "cpu": 1, "gpu": 1}
@@ -282,3 +283,43 @@ def test_prefixes_outlive_graphs_and_keep_nothing_of_them() -> None:
     del graph
     b(GraphReleased("c", 0))
     assert not [one for one in gc.get_referrers(kinds) if isinstance(one, TaskPrefix)]
+
+
+# Forgetting
+
+
+def test_what_a_person_has_forgotten_is_not_thought_any_more() -> None:
+    b = Bench()
+    b.join("a", window=1, **GPU_1)
+    b.join("b", window=1)
+    b.submit([spec("m.put-1", workers="a"), *(spec(f"m.put-{n}", workers="a") for n in range(2, 5))], [0, 1, 2, 3])
+    b(done("a", 0, cuda=8))
+    assert b(LessonsForgotten(["take", "m.p"])) == []
+    assert b(LessonsForgotten(["other", "put"])) == [
+        MoveTasks("a", ((1, "cpu"),), (("m.put", False),)),
+        MoveTasks("b", (), (("m.put", False),)),
+    ]
+    state = b.scheduler.state
+    assert rows(cases_of(state)) == []
+    assert verdict_on(state, state.tasks[2]) == {
+        "verdict": "unknown", "because": "nothing was seen of a device", "evidence": [],
+    }  # fmt: skip
+    assert state.tasks[2].executor == "cpu"
+    assert state.tasks[2].story[-1][2] == (
+        "on executor 'cpu': thought no GPU task: what was learned of it was forgotten"
+    )
+    # It is learned anew, and what ran before is not counted again.
+    b(done("a", 1, cuda=8))
+    (row,) = rows(cases_of(state))
+    assert (row.verdict, row.wrong, row.first, row.right) == ("gpu", 1, 1, 0)
+
+
+def test_what_the_code_says_is_not_forgotten() -> None:
+    b = Bench()
+    b.join("a", window=0, **GPU_1)
+    remembered = CODED._replace(evidence=(*CODED.evidence, Evidence(RAN, 0.9, "it took memory of a device")))
+    submit(b, [spec("x-1"), spec("y-1")], [0, 1], [remembered, PLAIN], [0, 1])
+    b(done("a", 1, cuda=8))
+    assert b(LessonsForgotten(["*"])) == [MoveTasks("a", (), (("y", False),))]
+    (row,) = rows(cases_of(b.scheduler.state))
+    assert (row.prefix, row.verdict, row.evidence) == ("x", "gpu", ((CODE, 0.9, "cupy.sum", 1),))

@@ -7,6 +7,8 @@ import random
 import pytest
 from world import World, random_graph
 
+from hetsched.core.events import LessonsForgotten
+
 SEEDS = 1000
 HARD_SEEDS = 200
 PARTS = 20
@@ -60,6 +62,8 @@ def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0) -> 
     for act in acts:
         for _ in range(rng.randint(1, 40)):
             world.step()
+        if devices and seed % 3 == 0:
+            world.handle(LessonsForgotten(["*"]))
         if act == "submit":
             world.submit(*graphs.pop())
         elif act == "leave" and world.graphs:

@@ -291,6 +291,22 @@ def test_what_was_found_is_known_at_the_next_start(tmp_path, monkeypatch) -> Non
     assert ran("put")["cpu"] >= 1  # with `learn` off nothing is recalled
 
 
+def test_what_a_person_has_forgotten_a_running_program_forgets_with_its_next_graph(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = Learned(tmp_path / "hetsched" / "gpu.sqlite")
+    with dask.config.set({"hetsched.gpu.learn": True}):
+        compute(pipeline(10), num_workers=2)
+        lanes.clear()
+        assert file.forget("put") == 1
+        compute(pipeline(10), num_workers=2)
+        assert ran("put")["cpu"] >= 1  # it is new again
+        assert {row.prefix: row.verdict for row in hetsched.last_report().gpu}["put"] == "gpu"
+        assert "put" in {row.name for row in file.rows()}  # and what it has learned since, it writes down
+        lanes.clear()
+        compute(pipeline(10), num_workers=2)
+        assert ran("put") == {"gpu": 10}
+
+
 def test_what_was_forgotten_meanwhile_is_not_written_at_the_end(tmp_path, monkeypatch) -> None:
     from hetsched import computing
 
@@ -300,8 +316,5 @@ def test_what_was_forgotten_meanwhile_is_not_written_at_the_end(tmp_path, monkey
         compute(pipeline(10), num_workers=2)
         assert "put" in {row.name for row in file.rows()}
         assert file.forget("put") == 1
-        lanes.clear()
-        compute(pipeline(10), num_workers=2)
-        assert ran("put") == {"gpu": 10}  # it goes on with what it knows
         computing._close()
         assert "put" not in {row.name for row in file.rows()}

@@ -12,7 +12,7 @@ from hetsched.core.evidence import CODE, RESULT, Evidence
 from hetsched.core.gpu import Lesson
 from hetsched.core.makers import Maker
 from hetsched.gpu import learned
-from hetsched.gpu.learned import Learned
+from hetsched.gpu.learned import Learned, moment
 
 FOUND = (Evidence(RESULT, 1.0, "its result is on a device"),)
 LESSON = Lesson("d" * 32, "put", "gpu", FOUND, 5, 2, 1)
@@ -53,85 +53,72 @@ def test_forgetting_by_name(file) -> None:
 
 
 PUT = [Maker("d" * 32, "m.put")]
-NEW = [Maker("f" * 32, "m.put")]
+OTHER = LESSON._replace(function="e" * 32, name="other")
 
 
 def test_what_was_forgotten_is_not_written_again_by_who_has_learned_it(file) -> None:
-    live = Learned(file.path)
-    live.recall(PUT)
-    live.note([LESSON])
+    live, told = Learned(file.path), moment()
+    live.note([LESSON], told)
     assert file.forget("p*") == 1
-    live.recall(PUT)  # it meets it again, and still has what it learned before
-    live.note([LESSON, LESSON._replace(function="e" * 32, name="other")])
+    live.note([LESSON, OTHER], told)
     assert [row.name for row in file.rows()] == ["other"]
-    # What it meets from now on it may learn; and so may who starts.
-    live.recall(NEW)
-    live.note([LESSON._replace(function="f" * 32)])
-    assert [row.function for row in file.rows()] == ["e" * 32, "f" * 32]
+    # When it has read that, and forgotten it too, it may learn anew.
+    live.refresh()
+    patterns, last = live.forgotten(told)
+    assert (patterns, live.forgotten(last)) == (["p*"], ([], last))
+    live.note([LESSON], last)
+    assert [row.name for row in file.rows()] == ["other", "put"]
     started = Learned(file.path)
-    assert started.recall(PUT) == PUT
-    started.note([LESSON])
-    assert len(file.rows()) == 3
+    started.refresh()
+    assert started.forgotten(max(moment(), last))[0] == []  # as of who begins to learn now
 
 
 def test_what_was_not_written_yet_is_forgotten_too(file) -> None:
-    live = Learned(file.path)
+    live, told = Learned(file.path), moment()
     assert live.recall(PUT) == PUT
     assert file.forget("p*") == 0
-    live.note([LESSON])
+    live.note([LESSON], told)
     assert file.rows() == []
 
 
 def test_everything_is_forgotten_for_good_also_in_a_file_that_is_made_anew(file) -> None:
     file.forget()
-    live = Learned(file.path)
-    live.recall(PUT)
+    live, told = Learned(file.path), moment()
+    live.refresh()
+    assert live.forgotten(told) == ([], told)
     file.path.write_bytes(b"no database at all" * 100)
     file.forget_all()
-    live.note([LESSON])
+    live.note([LESSON], told)
     assert file.rows() == []
-    live.recall(NEW)
-    live.note([LESSON, LESSON._replace(function="f" * 32)])
-    assert [row.function for row in file.rows()] == ["f" * 32]
-
-
-def test_marks_and_what_was_met_are_bounded(file, monkeypatch) -> None:
-    monkeypatch.setattr(learned, "_MOST_MARKS", 3)
-    monkeypatch.setattr(learned, "_MOST_MET", 2)
-    live = Learned(file.path)
-    live.recall(PUT)
-    for n in range(3):
-        file.forget(f"other{n}")
-    live.note([LESSON])
-    assert file.rows() == []  # there may have been a mark before these three
-    met = [Maker(f"{n}", "m.put") for n in range(3)]
-    live.recall(met)
-    file.forget("none")
-    live.note([LESSON._replace(function=f"{n}") for n in range(3)])
-    # Of what was not noted down as met the last mark that was read stands, and "none" does not fit.
-    assert [row.function for row in file.rows()] == ["0", "1", "2"]
-
-
-def test_what_was_met_before_there_was_a_file_is_forgotten_with_it(file) -> None:
-    live = Learned(file.path)
-    live.recall(PUT, read=False)
-    file.forget()
     live.refresh()
-    live.note([LESSON])
+    assert live.forgotten(told)[0] == ["*"]
+
+
+def test_several_forgettings_are_told_together_and_of_too_many_all_is_forgotten(file, monkeypatch) -> None:
+    monkeypatch.setattr(learned, "_MOST_MARKS", 3)
+    live, told = Learned(file.path), moment()
+    for n in range(2):
+        file.forget(f"other{n}")
+    live.refresh()
+    patterns, last = live.forgotten(told)
+    assert (patterns, last > told) == (["other0", "other1"], True)
+    file.forget("third")
+    live.refresh()
+    assert live.forgotten(last)[0] == ["third"]
+    assert live.forgotten(told)[0] == ["*"]  # there may have been a mark before these three
+    live.note([LESSON], told)
     assert file.rows() == []
+    live.note([LESSON], last)
+    assert [row.name for row in file.rows()] == ["put"]
 
 
-def test_one_forgetting_is_not_for_ever_where_the_first_read_failed(file, monkeypatch) -> None:
-    file.forget()
-    live = Learned(file.path)
-    use = live._use
-    monkeypatch.setattr(live, "_use", lambda work, writes=False: False)
-    live.recall(PUT)
-    assert not live.is_stale()  # not again at once
-    monkeypatch.setattr(live, "_use", use)
-    live.recall(PUT)
-    live.note([LESSON])
-    assert [row.function for row in file.rows()] == [LESSON.function]
+def test_marks_grow_where_the_clock_goes_back(file, monkeypatch) -> None:
+    live, told = Learned(file.path), moment()
+    file.forget("a")
+    monkeypatch.setattr(learned, "time", lambda: 1.0)
+    file.forget("b")
+    live.refresh()
+    assert live.forgotten(told)[0] == ["a", "b"]
 
 
 def test_reading_apart_from_recalling(file) -> None:
@@ -198,17 +185,63 @@ def test_a_place_where_nothing_can_be_written(tmp_path) -> None:
     file.note([LESSON])
 
 
-def test_while_another_process_is_at_it_for_long_nothing_is_noted_or_said(file, monkeypatch) -> None:
-    monkeypatch.setattr(learned, "_WAIT_SECONDS", 0.01)
+@pytest.fixture
+def waits(monkeypatch):
+    """How long each use of a file would wait for others, in its order; none waits truly."""
+    found = []
+
+    def connect(path, timeout, **options):
+        found.append(timeout)
+        return sqlite3_connect(path, timeout=0, **options)
+
+    sqlite3_connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    return found
+
+
+def test_a_file_that_others_hold_on_to_is_waited_for_once_and_then_warned_of(file, waits, monkeypatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(learned, "monotonic", lambda: now)
     file.note([LESSON])
-    other = sqlite3.connect(file.path, isolation_level=None)
+    other = sqlite3.connect(file.path, 0, isolation_level=None)
     other.execute("begin exclusive")
-    file.note([LESSON._replace(function="e")])
+    waits.clear()
+    live = Learned(file.path)
+    with pytest.warns(UserWarning, match=r"other processes hold on to .*: until they let go, what was learned of GPU"):
+        assert live.recall(PUT) == PUT
+    for _ in range(5):
+        assert live.recall(PUT) == PUT
+        assert not live.is_stale()
+    assert waits == [learned._READ_SECONDS]
+    live.note([OTHER])
+    now += 11.0
+    live.recall(PUT)  # looked at again, and not waited for
+    live.recall(PUT)
+    assert waits == [learned._READ_SECONDS, 0.0, 0.0]
+    with pytest.raises(TimeoutError, match="nothing was forgotten"):
+        live.forget("p")
+    assert waits[3:] == [learned._FORGET_SECONDS]
     other.execute("rollback")
     other.close()
-    assert [row.function for row in file.rows()] == ["d" * 32]
-    file.note([LESSON._replace(function="e")])
-    assert len(file.rows()) == 2
+    now += 11.0
+    assert live.recall(PUT) == [PUT[0]._replace(evidence=FOUND)]
+    live.note([OTHER])
+    assert waits[4:] == [0.0, learned._WRITE_SECONDS]  # it was let go, and may be waited for
+    assert [row.name for row in file.rows()] == ["other", "put"]
+
+
+def test_a_writer_waits_once_too(file, waits) -> None:
+    file.note([LESSON])
+    other = sqlite3.connect(file.path, 0, isolation_level=None)
+    other.execute("begin exclusive")
+    waits.clear()
+    with pytest.warns(UserWarning, match="other processes hold on to"):
+        file.note([OTHER])
+    file.note([OTHER])
+    assert file.recall(PUT) == PUT
+    assert waits == [learned._WRITE_SECONDS, 0.0]
+    other.execute("rollback")
+    other.close()
 
 
 def test_many_processes_at_once(file) -> None:

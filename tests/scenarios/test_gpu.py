@@ -131,12 +131,12 @@ def test_what_was_forgotten_is_not_written_by_the_scheduler_that_had_learned_it(
     monkeypatch.syspath_prepend(str(DEVICE))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     file = Learned(tmp_path / "hetsched" / "gpu.sqlite")
-    for forgets in (True, False):
+    for then, ran in ((0, []), (1, [1])):
         learns = dask.config.set({"hetsched.gpu.learn": True})
         with learns, LocalCluster(1, 1, gpus=1) as cluster, Client(cluster) as client:
             hetsched.wait(client.map(make, [log.path] * 3, range(3)))
             assert client.explain(client.submit(make, log.path, 3))["gpu"]["verdict"] == "gpu"
-            if forgets:
-                file.forget()
-                hetsched.wait([client.submit(make, log.path, 4)])
-        assert [row.name for row in file.rows()] == ([] if forgets else ["make"])
+            file.forget()
+            for n in range(then):  # what it learns of this is new
+                hetsched.wait([client.submit(make, log.path, 4 + n)])
+        assert [row.ran for row in file.rows()] == ran
