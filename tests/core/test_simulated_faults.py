@@ -68,10 +68,8 @@ def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0) -> 
             world.submit(*graphs.pop())
         elif act == "leave" and world.graphs:
             world.leave(rng.choice(list(world.graphs)), rng.random() < 0.5)
-        elif act == "lose" and world.workers:
-            world.lose_worker(rng.choice(list(world.workers)))
-        if act == "lose" and rng.random() < 0.8:
-            add_any_worker(world, rng, window)
+        elif act == "lose":
+            lose_any_worker(world, rng, window)
     world.run()
     # whatever still waits can run here
     world.add_worker(window, 2, "*", 1)
@@ -81,6 +79,13 @@ def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0) -> 
     world.release_all()
     world.assert_empty()
     return world
+
+
+def lose_any_worker(world: World, rng: random.Random, window: int) -> None:
+    if world.workers:
+        world.lose_worker(rng.choice(list(world.workers)))
+    if rng.random() < 0.8:
+        add_any_worker(world, rng, window)
 
 
 def add_any_worker(world: World, rng: random.Random, window: int) -> None:
