@@ -208,6 +208,7 @@ def _special(module: str, name: str) -> Any:
 _NUMBA_CPU = _decorates("numba.core.registry", "CPUDispatcher", "py_func")
 _MADE: dict[str, Any] = {
     "cupy.fuse": _decorates("cupy._core.fusion", "Fusion", "func"),
+    "cupyx.jit.rawkernel": _decorates("cupyx.jit._interface", "_JitRawKernel", "_func"),
     "torch.device": Device,
     "torch.__version__": "2.9.0",
     "numba.cuda.jit": _decorates("numba.cuda.dispatcher", "CUDADispatcher", "py_func"),
@@ -227,6 +228,7 @@ _MODULES = frozenset(
         "cupy.fft",
         "cupy.linalg",
         "cupy.random",
+        "cupyx.jit",
         "cupyx.scipy",
         "cupyx.scipy.ndimage",
         "cupyx.scipy.signal",
@@ -259,7 +261,7 @@ class Mute(Module):
 
 _MUTE = {
     "cupy.ndarray": type("ndarray", (), {}),
-    "torch.nn.Module": type("Module", (), {}),
+    "torch.nn.Module": type("Module", (Thing,), {}),
     "numba.prange": range,
 }
 
