@@ -109,6 +109,8 @@ def _tells_nothing(value: Value, obj: Any, name: str, names: dict[str, Any]) -> 
     """Whether a value may be something of a library's that does not look like it: a stand-in, a mock."""
     if type(value) is Known:
         return type(obj) is FunctionType and (obj.__globals__ is not names or obj.__name__ != name)
+    if type(value) is Made:
+        return not value.device and type(obj).__module__ == "unittest.mock"
     return type(value) is Instance and _answers_to_all(type(obj))
 
 

@@ -50,7 +50,12 @@ def _read(file: str) -> dict[str, Value]:
 
 
 def _as_global(value: Value) -> Value:
-    """What a function that uses the name has to say is not said by the module's text having made it."""
+    """What a function that uses the name has to say is not said by the module's text having made it.
+
+    What is at an index of something on a device is on it too: ``jax.devices("gpu")[0]``.
+    """
+    if type(value) is Attr and value.name == "[]" and type(value.base) is Made:
+        value = value.base
     return Made(value.of, value.device) if type(value) is Made else value
 
 

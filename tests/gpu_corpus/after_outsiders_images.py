@@ -234,6 +234,6 @@ def stack_channels(red, green, blue):
     return np.stack([red, green, blue], axis=-1)
 
 
-@depends
+@gpu(takes="device")
 def to_host(frames):
     return [cp.asnumpy(f) for f in frames]

@@ -54,7 +54,7 @@ def load_trips(path):
     return df[df.fare > 0]
 
 
-@gpu(takes="device", gives="device")
+@depends
 def ratio_features(part: cudf.DataFrame) -> cudf.DataFrame:
     part["ratio"] = part["clicks"] / part["views"].replace(0, 1)
     return part
