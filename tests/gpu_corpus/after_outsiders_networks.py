@@ -90,7 +90,7 @@ def evaluate(state, x, y):
     return (guesses.cpu().numpy() == y).mean()
 
 
-@gpu
+@gpu(name="after_outsiders_networks.matmul_bench")
 @timed
 def matmul_bench(n):
     a = torch.randn(n, n, device="cuda")
@@ -285,7 +285,7 @@ def sentiment_cpu(texts):
     return pipeline("sentiment-analysis", device=-1)(texts)
 
 
-@cpu
+@cpu(name="after_outsiders_networks.augment")
 @timed
 def augment(image, rng):
     return np.flip(image, axis=rng.integers(0, 2)) + rng.normal(0, 0.01, image.shape)

@@ -246,6 +246,7 @@ _MODULES = frozenset(
         "torch.cuda",
         "torch.nn",
         "torch.nn.functional",
+        "torch.optim",
         "torch.utils",
         "torch.distributed",
         "triton.language",
