@@ -14,7 +14,7 @@ from .libraries import NAMING, SWITCHES, names_device
 from .resolve import value_of
 from .values import Attr, Input, Instance, Items, Known, Made, Many, Name, Pairs, Value
 
-__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "is_mapping", "pairs_of", "place_of", "several"]
+__all__ = ["CPU", "GPU", "OPEN", "SOME", "device_said", "is_empty", "is_mapping", "pairs_of", "place_of", "several"]
 
 GPU: Final = "a device"
 """A device is named."""
@@ -46,6 +46,14 @@ def is_mapping(value: Value) -> bool:
 
 
 _MAPPINGS: Final = frozenset({dict, OrderedDict, defaultdict, MappingProxyType})
+
+
+def is_empty(value: Value) -> bool:
+    """Tell whether a value is a dict, set or list that is there with nothing in it: a cache, yet to be filled."""
+    return type(value) is Known and type(value.value) in _FILLED and not value.value
+
+
+_FILLED: Final = frozenset({dict, OrderedDict, defaultdict, set, list})
 
 
 def pairs_of(value: Value) -> dict[str, Value]:

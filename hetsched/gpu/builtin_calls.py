@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 from .arguments import pairs_of, several
 from .bytecode import Frame
 from .libraries import DEVICE, ROOTS, meaning, root_of
-from .values import UNKNOWN, Attr, Inner, InnerClass, Input, Items, Known, Many, Name, Pairs, Test, Value
+from .values import UNKNOWN, Attr, Inner, InnerClass, Input, Instance, Items, Known, Many, Name, Pairs, Test, Value
 
 __all__ = ["BUILT_IN", "LIBRARIES_OF_ARRAYS"]
 
@@ -34,11 +36,31 @@ def _hasattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
     name = args[1].value if len(args) > 1 and type(args[1]) is Known else ""
     if name in ("__cuda_array_interface__", "get", "to_pandas", "copy_to_host", "is_cuda", "device"):
         return Test(name == "__cuda_array_interface__", False)
-    return UNKNOWN
+    return Known(False) if name and _lacks(args[0], name) else UNKNOWN
+
+
+def _lacks(owner: Value, name: str) -> bool:
+    """Whether an object that is there has no such attribute yet: one that is made when it is first wanted."""
+    obj = owner.made if type(owner) is Instance and name not in owner.attributes else getattr(owner, "value", None)
+    kind = type(obj)
+    if obj is None or (type(owner) is not Instance and kind not in _GIVEN_ATTRIBUTES):
+        return False
+    try:
+        inside = vars(obj)
+    except TypeError:  # it has slots
+        return False
+    classes = [vars(base) for base in type.__getattribute__(kind, "__mro__")]
+    return name not in inside and not any(name in names or "__getattr__" in names for names in classes)
+
+
+_GIVEN_ATTRIBUTES: Final = (threading.local, FunctionType)
+"""What people keep things on, of the standard library's types."""
 
 
 def _getattr(f: Frame, args: list[Value], named: dict[str, Value]) -> Value:
     if len(args) > 1 and type(args[1]) is Known and type(args[1].value) is str:
+        if len(args) > 2 and _lacks(args[0], args[1].value):
+            return args[2]
         return f.reading.attribute(f, args[0], args[1].value)
     if args and type(args[0]) is Name and meaning(f"{args[0].path}.x") == DEVICE:
         return Name(f"{args[0].path}.some_function")

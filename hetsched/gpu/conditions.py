@@ -6,6 +6,7 @@ import dis
 import sys
 from typing import Any, Final
 
+from .arguments import is_empty
 from .bytecode import Frame
 from .libraries import DEVICE, ROOTS, meaning, names_device, root_of
 from .resolve import sounds_of_device
@@ -97,7 +98,9 @@ def contained(left: Value, right: Value) -> Value:
             return Known(left.value in right.value)
         if names_device(left.value) or left.value in ROOTS:
             return Test(True, False)
-    return strict() if _decides(left) else UNKNOWN
+    if _decides(left):
+        return strict()
+    return Known(False) if is_empty(right) else UNKNOWN
 
 
 def _decides(value: Value) -> bool:

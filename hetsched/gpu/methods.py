@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from hetsched.core.evidence import DOWNLOAD
 
-from .arguments import CPU, GPU, OPEN, SOME, device_said, is_mapping, pairs_of, place_of
+from .arguments import CPU, GPU, OPEN, SOME, device_said, is_empty, is_mapping, pairs_of, place_of
 from .bytecode import Frame
 from .held import CALLED, CLOSED, callables_in, callables_within, device_in, is_installed
 from .libraries import DEVICE, ROOTS, meaning, names_device, root_of, words
@@ -76,6 +76,8 @@ def _of_pairs(f: Frame, base: Value, name: str, args: list[Value], named: dict[s
     pairs = pairs_of(base)
     if name == "update" and type(base) is Pairs:
         base.values.update({**(pairs_of(args[0]) if args else {}), **named})
+    elif name == "get" and is_empty(base):
+        return args[1] if len(args) > 1 else Known(None)
     elif name in ("get", "pop", "setdefault") and args and type(args[0]) is Known:
         return f.uses(pairs.get(args[0].value, args[1] if len(args) > 1 else Known(None)))
     elif name == "values":

@@ -78,7 +78,7 @@ def as_value(thing: Any) -> Value:
     if kind in (tuple, list):
         return Items(as_value(one) for one in thing)
     if kind is dict:
-        return Pairs(named_values(thing))
+        return Pairs(named_values(thing)) if thing else Known(thing)
     if kind is Other or (kind is Instance and is_installed(thing.kind)):
         held = device_in(Items(map(as_value, thing.parts)), told=False) if kind is Other else device_in(thing)
         of = "an object" if kind is Other else f"a {thing.kind.__name__}"

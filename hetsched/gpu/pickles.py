@@ -54,7 +54,7 @@ def _judge(f: Frame, value: Any, look: Look, depth: int) -> None:  # noqa: C901 
     elif type(value) is Partial:
         if type(value.func) is Partial:
             value = Partial(value.func.func, (*value.func.args, *value.args), {**value.func.named, **value.named})
-        calls.call(f, as_value(value.func), [as_value(v) for v in value.args], named_values(value.named))
+        calls.call(f, f.uses(as_value(value.func)), [as_value(v) for v in value.args], named_values(value.named))
     elif type(value) is Other:
         _judge(f, value.parts, look, depth + 1)
     elif type(value) is Made and value.device:

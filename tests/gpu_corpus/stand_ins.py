@@ -146,7 +146,7 @@ _LEARNING = ("cuml", "lightgbm", "sklearn", "xgboost")
 def _class(module: str, name: str) -> Any:
     """A class that is where it says it is."""
     learns = module.partition(".")[0] in _LEARNING and name != "ndarray"
-    methods = {name: _method(name, module) for name in ("fit", "predict", "transform")} if learns else {}
+    methods = {name: _method(name, module) for name in ("fit", "kneighbors", "predict", "transform")} if learns else {}
     made = type(name, (Thing,), {"__module__": module, **methods})
     return vars(importlib.import_module(module)).setdefault(name, made)
 
