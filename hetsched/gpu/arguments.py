@@ -114,6 +114,8 @@ def device_said(
                 place = GPU
         elif name in SWITCHES and type(value) is Known and value.value is True:
             place = GPU
+        elif name in _COUNTS and positional:
+            place = _place_of_count(value)
         else:
             place = _in_parameters(value) if positional else None
         found = _stronger(found, place, f"{name}={_shown(value)}")
@@ -122,6 +124,18 @@ def device_said(
             place = place_of(value, False) if type(value) not in (Input, Attr, Made) else None
             found = _stronger(found, place or _in_parameters(value), _shown(value))
     return found
+
+
+_COUNTS: Final = ("gpus", "num_gpus", "device_ids")
+"""What some libraries call the argument that says how many devices, or which."""
+
+
+def _place_of_count(value: Value) -> str | None:
+    if several(value):
+        return GPU
+    if type(value) is Known and type(value.value) is int:
+        return GPU if value.value else CPU
+    return None
 
 
 def _in_parameters(value: Value) -> str | None:

@@ -159,6 +159,8 @@ def _handed(f: Frame, value: Name) -> None:
     elif means == DEVICE:
         plainly = leaf[:1].islower() and leaf != "ndarray" and root_of(value.path) != leaf
         f.say(0.9 if plainly else 0.3, value.path)
+    elif means == MAY and leaf.isupper() and "CUDA" in leaf:  # cv2.dnn.DNN_TARGET_CUDA
+        f.say(0.9, value.path)
 
 
 def _library(f: Frame, callee: Name, args: list[Value], named: dict[str, Value]) -> Value:

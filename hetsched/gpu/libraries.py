@@ -84,8 +84,8 @@ ALWAYS: Final = words("cudf cugraph cuml cupy cupyx cuspatial cuvs dask_cudf pyc
 
 NAMING: Final = words(
     """
-    accelerator arch backend ctx dev device device_map device_name device_type engine map_location place predictor
-    providers target target_offload task_type torch_device tree_method
+    accelerator arch backend ctx dev device device_map device_name device_type devices engine map_location place
+    predictor providers target target_offload task_type torch_device tree_method
     """
 )
 """What people call the arguments and settings that name a device."""
