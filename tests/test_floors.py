@@ -66,6 +66,7 @@ FLOORS = (
             "core.holding",
             "core.recovery",
             "core.wishes",
+            "core.patience",
             "core.orders",
             "core.run_ahead",
             "core.dispatch",

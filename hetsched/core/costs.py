@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from .links import BANDWIDTH, LATENCY, LinkTable
+from .needs import Needs
 from .prefixes import Estimate, TaskPrefix
+from .shares import rows_of, starts_at_once
 from .state import State, TaskState, WorkerState
 
 __all__ = [
@@ -130,10 +132,12 @@ def nearest(ts: TaskState, worker: WorkerState, links: LinkTable) -> WorkerState
     return best
 
 
-def wait_seconds(worker: WorkerState, executor: str, more: float = 0.0) -> float:
-    """Seconds until a worker comes to a task that is given to it now, if ``more`` seconds of work go before."""
-    slots = worker.capacity.executors[executor]
-    return (worker.occupancy + more) / slots if worker.assigned[executor] >= slots else 0.0
+def wait_seconds(worker: WorkerState, needs: Needs, more: float = 0.0) -> float:
+    """Seconds until a worker comes to a task of these needs given to it now, if ``more`` seconds of work go before."""
+    if needs.resources:
+        return 0.0 if starts_at_once(worker, needs) else (worker.occupancy + more) / rows_of(worker, needs)
+    slots = worker.capacity.executors[needs.executor]
+    return (worker.occupancy + more) / slots if worker.assigned[needs.executor] >= slots else 0.0
 
 
 def is_large(ts: TaskState, worker: WorkerState) -> bool:

@@ -11,6 +11,7 @@ from .costs import duration_of, nbytes_of
 from .holding import Holding
 from .needs import Needs
 from .orders import order_of
+from .patience import is_better_kept
 from .placement import Policy, can_move
 from .recovery import unassign
 from .run_ahead import RunAhead
@@ -170,6 +171,10 @@ class Dispatcher:
                 continue
             left = 0
             if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
+                continue
+            if self._patient and is_better_kept(self._state, ts, worker):
+                aside.append(ts)
+                open_to[ts.needs] = []  # the next of its kind would do no better
                 continue
             self.assign(ts, worker, now)
             if offers_all:

@@ -50,7 +50,7 @@ class Holding:
             return False
         executor = ts.needs.executor
         moving = transfer_seconds(ts, worker)
-        least = wait_seconds(worker, executor) + moving
+        least = wait_seconds(worker, ts.needs) + moving
         found: tuple[WorkerState, str] | None = None
         for holder in holders:
             if holder.room_for(executor) > 0 or not _takes(holder, executor):
@@ -58,7 +58,7 @@ class Holding:
             if not ts.needs.met_by(holder.id, holder.capacity):
                 continue
             kept = self._seconds.get((holder, executor), 0.0)
-            seconds = wait_seconds(holder, executor, kept) + transfer_seconds(ts, holder)
+            seconds = wait_seconds(holder, ts.needs, kept) + transfer_seconds(ts, holder)
             if seconds < least:
                 found, least = (holder, executor), seconds
         if found is None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from .costs import duration_of, mostly_elsewhere
 from .needs import Needs
-from .shares import has_room
+from .shares import has_room, rows_of
 from .state import Phase, State, TaskState, WorkerState
 
 __all__ = ["RunAhead"]
@@ -32,7 +32,9 @@ class RunAhead:
         """
         found = [d for d in ts.dependents if not d.unplaced and d.phase is _WAITING]
         executors = worker.capacity.executors
-        if len(found) <= min(executors.values(), default=0) or len(self._state.workers) < 2:
+        if len(self._state.workers) < 2:
+            return found
+        if len(found) <= min(executors.values(), default=0) and not any(d.needs.resources for d in found):
             return found
         count: dict[str, int] = {}
         wait: dict[str, float] = {}
@@ -40,7 +42,7 @@ class RunAhead:
         best: list[TaskState] = []
         for d in found:
             executor = d.needs.executor
-            slots = executors.get(executor, 0)
+            slots = rows_of(worker, d.needs) if d.needs.resources else executors.get(executor, 0)
             if count.get(executor, 0) >= slots and wait.get(executor, 0.0) > worker.capacity.ahead:
                 others = elsewhere.get(d.needs)
                 if others is None:

@@ -6,7 +6,7 @@ from .needs import Needs
 from .state import WorkerState
 from .types import MOST_AHEAD
 
-__all__ = ["claim", "has_room"]
+__all__ = ["claim", "has_room", "rows_of", "starts_at_once"]
 
 _ROUNDING = 1e-9
 
@@ -26,6 +26,27 @@ def has_room(worker: WorkerState, needs: Needs) -> bool:
     rows = MOST_AHEAD if few else capacity.window
     for name, amount in needs.resources:
         if amount and worker.claimed.get(name, 0.0) + amount > rows * capacity.resources.get(name, 0.0) + _ROUNDING:
+            return False
+    return True
+
+
+def rows_of(worker: WorkerState, needs: Needs) -> int:
+    """How many tasks of these needs a worker runs at once, one at least."""
+    capacity = worker.capacity
+    most = capacity.executors.get(needs.executor, 0)
+    for name, amount in needs.resources:
+        if amount:
+            most = min(most, int(capacity.resources.get(name, 0.0) / amount + _ROUNDING))
+    return max(most, 1)
+
+
+def starts_at_once(worker: WorkerState, needs: Needs) -> bool:
+    """Tell whether a worker has a free slot, and of each resource as much as a task of these needs takes."""
+    if worker.assigned.get(needs.executor, 0) >= worker.capacity.executors.get(needs.executor, 0):
+        return False
+    there = worker.capacity.resources
+    for name, amount in needs.resources:
+        if amount and worker.claimed.get(name, 0.0) + amount > there.get(name, 0.0) + _ROUNDING:
             return False
     return True
 

@@ -34,9 +34,7 @@ class BLevel:
 
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
         """Pick the worker that can start it first; of equal ones that which runs it faster, then the first."""
-        executor = task.needs.executor
-
         def cost(w: WorkerState) -> tuple[float, float, int]:
-            return wait_seconds(w, executor) + transfer_seconds(task, w), seconds_on(task, w), w.nbytes
+            return wait_seconds(w, task.needs) + transfer_seconds(task, w), seconds_on(task, w), w.nbytes
 
         return min(workers, key=cost)

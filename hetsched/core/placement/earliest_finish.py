@@ -71,10 +71,9 @@ class EarliestFinish:
         best = workers[0]
         best_cost = (float("inf"), 0, 0)
         lasts = duration_of(task)
-        executor = task.needs.executor
         preferred = task.needs.workers or ()
         for worker in workers:
-            seconds = wait_seconds(worker, executor) + lasts + transfer_seconds(task, worker)
+            seconds = wait_seconds(worker, task.needs) + lasts + transfer_seconds(task, worker)
             if preferred and worker.id not in preferred:
                 seconds += 1e9
             cost = (seconds, len(worker.capacity.resources), worker.nbytes + worker.coming)

@@ -36,7 +36,7 @@ def seconds_on(task: TaskState, worker: WorkerState) -> float:
 
 def expected_finish(task: TaskState, worker: WorkerState) -> float:
     """Seconds until a worker would have done the task: inputs come while it waits for a slot, and then it runs."""
-    start = max(wait_seconds(worker, task.needs.executor), transfer_seconds(task, worker))
+    start = max(wait_seconds(worker, task.needs), transfer_seconds(task, worker))
     return start + seconds_on(task, worker)
 
 

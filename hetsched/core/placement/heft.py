@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hetsched.core.costs import BANDWIDTH, LATENCY, nbytes_of, wait_seconds
+from hetsched.core.costs import BANDWIDTH, LATENCY, nbytes_of
 from hetsched.core.state import TaskState, WorkerState
 from hetsched.errors import HetschedError
 
@@ -136,5 +136,5 @@ def _planned(order: Sequence[TaskState], machines: Sequence[tuple[WorkerState, s
         return 0.0 if machines[a][0] is machines[b][0] else _moving_seconds(ts)
 
     slots = [worker.capacity.executors[executor] for worker, executor in machines]
-    free = [wait_seconds(worker, executor) for worker, executor in machines]
+    free = [w.occupancy / n if w.assigned[e] >= n else 0.0 for (w, e), n in zip(machines, slots, strict=True)]
     return plan(order, lambda ts: ts.dependencies, slots, seconds, moving, free)

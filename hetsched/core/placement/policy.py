@@ -16,8 +16,9 @@ class Policy(Protocol):
     It may have more, each of which is left out by a policy that does not want it:
 
     ``waits_for_data = True``
-        A task waits for a worker that holds large inputs and has no room, where that is expected to take less time than
-        moving those to the worker chosen.
+        A task waits for a worker that has no room, where that holds large inputs and waiting is expected to take less
+        time than moving those to the worker chosen; or where the task is long, the worker chosen has no free slot, and
+        the other is expected to come to it sooner.
     ``offers_all = True``
         ``choose`` is offered every worker that could run the task, whether it has room or not, and the task goes into
         the queue of the one chosen. Else it is offered those with room, two at least.

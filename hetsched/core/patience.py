@@ -1,0 +1,39 @@
+"""Whether a long task had better wait for a worker without room than queue behind what another has been given."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .costs import duration_of, transfer_seconds, wait_seconds
+from .shares import starts_at_once
+from .state import State, TaskState, WorkerState
+
+__all__ = ["is_better_kept"]
+
+_LONG: Final = 1.0
+"""Seconds from which on it costs a task nothing to be given to a worker only when that has a free slot."""
+
+_LOOK: Final = 5e-6
+"""The more workers there are the longer a look at all of them takes, and the more often one has a free slot: tasks have
+to last so many seconds, times the square of the number of workers, for the looks to take a few per cent at most."""
+
+_GAIN: Final = 1.1
+
+
+def is_better_kept(state: State, ts: TaskState, worker: WorkerState) -> bool:
+    """Tell whether a worker that has no room would come to a ready task clearly sooner than ``worker``, which has.
+
+    A worker's room is for work ahead of time, that it may fetch inputs and need not wait for orders. Behind a task that
+    takes an hour the next would wait for an hour there, whoever has a free slot meanwhile. A slot is never kept empty.
+    """
+    workers = state.workers
+    if duration_of(ts) < max(_LONG, _LOOK * len(workers) ** 2) or starts_at_once(worker, ts.needs):
+        return False
+    least = max(wait_seconds(worker, ts.needs), transfer_seconds(ts, worker)) / _GAIN
+    return any(
+        other is not worker
+        and other.copying is None
+        and ts.needs.met_by(other.id, other.capacity)
+        and wait_seconds(other, ts.needs) + transfer_seconds(ts, other) < least
+        for other in workers.values()
+    )
