@@ -29,7 +29,8 @@ def draw(simulation: Simulation, folder: Path, name: str, title: str) -> tuple[s
     for kind, paint in (("gantt", _gantt), ("memory", _memory)):
         figure = paint(simulation, title)
         for ending in ("png", "svg"):
-            figure.savefig(folder / f"{name}.{kind}.{ending}", dpi=110)
+            undated = {"Date": None} if ending == "svg" else {}
+            figure.savefig(folder / f"{name}.{kind}.{ending}", dpi=110, metadata=undated)
             found.append(f"{name}.{kind}.{ending}")
     write_perfetto(simulation, folder / f"{name}.trace.json")
     return (*found, f"{name}.trace.json")

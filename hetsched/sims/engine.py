@@ -22,7 +22,24 @@ from .server import Mind, SimulatedServer
 from .trace import Trace
 from .world import Worker, World
 
-__all__ = ["Simulation"]
+__all__ = ["Simulation", "shipped"]
+
+
+def shipped(scenario: Scenario) -> Scheduler:
+    """The scheduler that ships, with the policy and the options of a scenario.
+
+    Raises HetschedError for a policy that there is not.
+    """
+    policy = scenario.policy
+    return Scheduler(
+        find_policy(policy, scenario.seed) if isinstance(policy, str) else policy,
+        Options(
+            allowed_losses=scenario.allowed_losses,
+            seed=scenario.seed,
+            links=scenario.links,
+            seconds_per_price=scenario.seconds_per_price,
+        ),
+    )
 
 
 class Simulation:
@@ -53,17 +70,7 @@ class Simulation:
         self.world = world = World(scenario, self.trace, is_checked, has_values)
         world.fails = fails
         if mind is None:
-            policy = scenario.policy
-            chosen = find_policy(policy, scenario.seed) if isinstance(policy, str) else policy
-            mind = Scheduler(
-                chosen,
-                Options(
-                    allowed_losses=scenario.allowed_losses,
-                    seed=scenario.seed,
-                    links=scenario.links,
-                    seconds_per_price=scenario.seconds_per_price,
-                ),
-            )
+            mind = shipped(scenario)
         self.mind = mind
         self.topology = Topology(scenario.network)
         world.server = self.server = SimulatedServer(world, mind)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
+from hetsched.core.links import Link, PoolPair
 from hetsched.errors import HetschedError
 
 from .detection import Detection
@@ -25,8 +26,12 @@ __all__ = ["Experiment", "read_experiment"]
 _HEAD: Final[Mapping[str, Any]] = {
     "name": str, "question": str, "notes": str, "policies": Sequence[str], "measures": Sequence[str], "seeds": int,
 }  # fmt: skip
-_PLAIN: Final = ("knowledge", "delay", "jitter", "overhead", "silence", "leaving", "allowed_losses")
-_TABLES: Final = ("workload", "machines", "network", "server", "noise", "detection", "faults", "variants", "expect")
+_PLAIN: Final = (
+    "knowledge", "delay", "jitter", "overhead", "silence", "leaving", "restart", "allowed_losses", "seconds_per_price",
+)  # fmt: skip
+_TABLES: Final = (
+    "workload", "machines", "network", "links", "server", "noise", "detection", "faults", "variants", "expect",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
     submissions = [_submission(folder, table) for table in tables("[workload]", said.pop("workload"))]
     machines = _machines(tables("[[machines]]", said.pop("machines")))
     network = _network(a_table("[network]", said.pop("network", {})))
+    links = _links(tables("[[links]]", said.pop("links", [])))
     server = made("[server]", ServerCost, said.pop("server", {}))
     noise = made("[noise]", Noise, said.pop("noise", {}))
     detection = made("[detection]", Detection, said.pop("detection", {}))
@@ -133,8 +139,18 @@ def _scenario(folder: Path, said: dict[str, Any]) -> Scenario:
         if fault.kind == "slow" and not fault.amount:
             raise HetschedError("[[faults]] has a link with amount = 0 of its bandwidth; write more, or cut it")
     return Scenario(
-        submissions, machines, network=network, server=server, noise=noise, detection=detection, faults=faults, **words
-    )
+        submissions, machines, network=network, server=server, noise=noise, detection=detection, faults=faults,
+        links=links, **words,
+    )  # fmt: skip
+
+
+def _links(described: Sequence[dict[str, Any]]) -> dict[PoolPair, Link]:
+    """What the scheduler is told of links between pools, which have no direction."""
+    found: dict[PoolPair, Link] = {}
+    for table in described:
+        a, b = _named("[[links]]", table, "from"), _named("[[links]]", table, "to")
+        found[a, b] = made("[[links]]", Link, table)
+    return found
 
 
 def _submission(folder: Path, table: dict[str, Any]) -> Submission:
@@ -173,8 +189,12 @@ def _network(table: dict[str, Any]) -> NetworkSpec:
         between[pools] = made("[[network.between]]", Wire, wire)
     uplinks = {}
     for wire in tables("[[network.uplinks]]", table.pop("uplinks", [])):
-        uplinks[_named("[[network.uplinks]]", wire, "pool")] = made("[[network.uplinks]]", Wire, wire)
+        pool = _named("[[network.uplinks]]", wire, "pool")
+        uplinks[pool] = made("[[network.uplinks]]", Wire, wire)
     found: NetworkSpec = made("[network]", NetworkSpec, table, between=between, uplinks=uplinks)
+    for limit in ("downloads", "downloads_per_source"):
+        if getattr(found, limit) == 0:
+            raise HetschedError(f"{limit} in [network] is 0, so that nothing would ever move; write 1 or more")
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from hetsched.core.order import order
 from hetsched.core.types import Key, prefix_of
+from hetsched.errors import HetschedError
 
 __all__ = ["Knowledge", "Machine", "Noise", "ServerCost", "Submission", "Task", "Workload"]
 
@@ -190,13 +191,21 @@ class Noise:
     straggler_chance: float = 0.0
     straggler_factor: float = 5.0
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.straggler_chance <= 1:
+            raise HetschedError(f"noise has straggler_chance = {self.straggler_chance!r}; a chance is from 0 to 1")
+
 
 @dataclass(frozen=True, slots=True)
 class ServerCost:
-    """Seconds the scheduler's process is busy: for each event, and for each task that an event or its orders name."""
+    """Seconds the scheduler's process is busy: for each event, and for what comes of it.
+
+    ``task`` is for each task that the event or its orders name, ``transition`` for each change of a task's phase.
+    """
 
     event: float = 0.0
     task: float = 0.0
+    transition: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,9 @@ from hetsched.core.retiring import may_leave
 from hetsched.core.state import State
 
 from .clock import INSTANT
+from .model import ServerCost
 from .post import Link, Post
+from .thinking import Thinking
 from .world import Worker, World
 
 __all__ = ["Mind", "SimulatedServer"]
@@ -78,7 +80,7 @@ class SimulatedServer:
         """The next time at which the scheduler will be told that time has passed, if it still wants to be."""
         cost = world.scenario.server
         self._goes_near = world.scenario.network.replica == "nearest"
-        self._cost = cost if cost.event or cost.task else None
+        self._thinking = Thinking(cost, mind.state) if cost != ServerCost() else None
         self.handled = 0
         self.busy_seconds = 0.0
         self.queued_seconds = 0.0
@@ -191,8 +193,8 @@ class SimulatedServer:
         while self.inbox:
             event = self.inbox.popleft()
             commands = self._handle(event)
-            if self._cost is not None:
-                seconds = self._cost.event + self._cost.task * _named(event, commands)
+            if self._thinking is not None:
+                seconds = self._thinking.seconds(event, commands)
                 self.busy_seconds += seconds
                 self.queued_seconds += seconds * len(self.inbox)
                 clock = self._clock
@@ -246,18 +248,6 @@ class SimulatedServer:
         if kinds and isinstance(command, RunTasks):
             command = RunTasks(command.worker, [o._replace(prefix=kinds[o.task]) for o in command.tasks])
         return _nearest_first(command, self._world.workers) if self._goes_near else command
-
-
-def _named(event: Event, commands: Sequence[Command]) -> int:
-    """How many tasks an event and the orders that come of it name."""
-    match event:
-        case TasksFinished():
-            count = len(event.outcomes)
-        case TasksFailed():
-            count = len(event.failures)
-        case _:
-            count = len(getattr(event, "tasks", ()))
-    return count + sum(len(command.tasks) for command in commands if isinstance(command, RunTasks))
 
 
 def _nearest_first(command: Any, workers: Mapping[str, Worker]) -> Any:

@@ -5,7 +5,6 @@ The files and what they mean are described in ``docs/sims.md``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from hetsched.errors import HetschedError
 
 from .engine import Simulation
 from .fixed import CORES, FixedHands, FixedMind, FixedTask, StrictHands
+from .json_file import read_json
 from .model import Machine, Submission, Task, Workload
 from .network.spec import NetworkSpec, Wire
 from .reference_bounds import compare_bounds
@@ -36,10 +36,7 @@ def validate(path: str | Path) -> Iterator[Verdict]:
     Raises HetschedError for a file of another format, and for bounds where scipy is not installed.
     """
     path = Path(path)
-    try:
-        reference = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise HetschedError(f"{path} is no JSON: {error}") from error
+    reference = read_json(path)
     cases = reference.get("cases") if isinstance(reference, dict) else None
     if not isinstance(cases, list) or not cases or not all(isinstance(case, dict) for case in cases):
         raise HetschedError(f"{path} has no reference cases")
@@ -59,11 +56,21 @@ def _verdicts(path: Path, reference: Mapping[str, Any], cases: Sequence[Mapping[
     if all("HeftScheduler" in case.get("makespans", ()) for case in cases):
         yield from compare_plans(path, cases)
         return
-    if not all("placement" in case for case in cases):
-        raise HetschedError(f"{path} has reference cases of a kind that is not known")
+    odd = [number for number, case in enumerate(cases) if "placement" not in case]
+    if odd:
+        raise HetschedError(
+            f"{path} has reference cases of a kind that is not known: all need 'placement', or all 'lp', or all "
+            f"'makespans' with 'HeftScheduler'; case {odd[0]} lacks 'placement'"
+        )
     graphs = _graphs(path, reference)
-    for case in cases:
-        yield _compare(case, graphs, reference.get("clusters", {}))
+    for number, case in enumerate(cases):
+        try:
+            verdict = _compare(case, graphs, reference.get("clusters", {}))
+        except KeyError as error:
+            raise HetschedError(f"{path}: case {number}, or its graph, lacks {error}") from error
+        except (HetschedError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise HetschedError(f"{path}: case {number} is not right: {error}") from error
+        yield verdict
 
 
 def _graphs(path: Path, reference: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -71,7 +78,7 @@ def _graphs(path: Path, reference: Mapping[str, Any]) -> Mapping[str, Any]:
     if "graphs" in reference:
         return cast("Mapping[str, Any]", reference["graphs"])
     for other in sorted(path.resolve().parent.glob("*.json")):
-        beside = json.loads(other.read_text(encoding="utf-8"))
+        beside = read_json(other)
         if isinstance(beside, dict) and isinstance(beside.get("graphs"), dict):
             return cast("Mapping[str, Any]", beside["graphs"])
     raise HetschedError(f"{path} has no graphs, and no file beside it has any")
@@ -80,9 +87,15 @@ def _graphs(path: Path, reference: Mapping[str, Any]) -> Mapping[str, Any]:
 def _compare(case: Mapping[str, Any], graphs: Mapping[str, Any], clusters: Mapping[str, Any]) -> Verdict:
     if case["graph"] not in graphs:
         raise HetschedError(f"there is no graph {case['graph']!r} for a case")
-    ends = run_fixed(case, graphs[case["graph"]]["tasks"], clusters)
-    worst = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(ends, case["task_end"], strict=True))
-    name = " ".join([case["graph"], str(case.get("config") or f"{len(set(case['pools']))} pools")])
+    tasks = graphs[case["graph"]]["tasks"]
+    for word in ("placement", "priority", "task_end"):
+        if len(case[word]) != len(tasks):
+            raise HetschedError(f"it has {len(case[word])} of {word!r} for the {len(tasks)} tasks of {case['graph']!r}")
+    ends = run_fixed(case, tasks, clusters)
+    found, expected = [*ends, max(ends)], [*case["task_end"], case["makespan"]]
+    worst = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, expected, strict=True))
+    pools = f"{len(set(case['pools']))} pools" if case.get("pools") is not None else case["netmodel"]
+    name = f"{case['graph']} {case.get('config') or pools}"
     return Verdict(name, max(ends), case["makespan"], worst, worst <= TOLERANCE)
 
 
@@ -108,6 +121,8 @@ def run_fixed(
 def _machines(case: Mapping[str, Any], clusters: Mapping[str, Any]) -> tuple[list[Machine], NetworkSpec]:
     pools = case.get("pools")
     cores = case["cores"] if pools is not None else clusters[case["cluster"]]
+    if not all(0 <= place < len(cores) for place in case["placement"]):
+        raise HetschedError(f"it places a task on a worker that is not there: there are {len(cores)}, the first is 0")
     names = [None] * len(cores) if pools is None else [f"pool{p}" for p in pools]
     machines = [
         Machine(f"w{n}", count, pool=pool, resources={CORES: float(count)})

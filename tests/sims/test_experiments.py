@@ -8,11 +8,14 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from hetsched.core.links import Link
 from hetsched.errors import HetschedError
 from hetsched.sims.commands import sims
 from hetsched.sims.expectation import Expectation, judge
 from hetsched.sims.experiment import read_experiment
 from hetsched.sims.measures import MEASURES
+from hetsched.sims.model import ServerCost
+from hetsched.sims.network.spec import Wire
 from hetsched.sims.running import orders_of, run_one
 from hetsched.sims.statistics import bootstrap, geometric_mean, mean
 
@@ -90,6 +93,14 @@ def test_a_file_gives_a_cell_for_each_variant_and_policy(small):
         ("machines = { resources = { licence = 'one' } }", "licence of resources in .* is 'one'; write a number"),
         ("network = { model = 'fair' }", "is 'fair'; write 'instant' or 'simple' or 'maxmin'"),
         ("network = { between = { from = 'a' } }", r"\[\[network.between\]\] lacks 'to'; write the name of a pool"),
+        ("network = { uplinks = { bandwidth = 1 } }", r"\[\[network.uplinks\]\] lacks 'pool'; write the name of"),
+        ("network = { downloads = 0 }", r"downloads in \[network\] is 0, so that nothing would ever move; write 1"),
+        ("links = { from = 'a', to = 'b', speed = 1 }", r"\[\[links\]\] has no 'speed'; it has bandwidth, latency"),
+        ("noise = { straggler_chance = 2 }", "straggler_chance = 2; a chance is from 0 to 1"),
+        ("server = { transition = 'measured' }", r"transition in \[server\] is 'measured'; write a number"),
+        ("workload = { source = 'wfformat', path = 'small.toml' }", "small.toml is no JSON: Expecting"),
+        ("workload = { source = 'file', path = 'small.toml' }", "small.toml is no JSON: Expecting"),
+        ("workload = { source = 'reference', path = 'small.toml', graph = 'x' }", "small.toml is no JSON: Expecting"),
         ("noise = { sigmas = 1 }", r"\[noise\] has no 'sigmas'; it has sigma"),
         ("faults = { at = 1, kind = 'fire', worker = 'w0' }", "is 'fire'; write 'crash' or"),
         ("faults = { at = 1, worker = 'w0' }", r"\[\[faults\]\] lacks 'kind'; write kind = ..."),
@@ -123,6 +134,20 @@ def test_machines_without_a_name_are_numbered_on(small):
     ]  # fmt: skip
 
 
+def test_links_are_told_to_the_network_and_to_the_scheduler(small):
+    small.write_text(
+        "workload = { source = 'fork' }\nmachines = { count = 2 }\nseconds_per_price = 60\nrestart = 3\n"
+        "links = { from = 'a', to = 'b', bandwidth = 5e6, price = 0.5 }\nserver = { transition = 1e-5 }\n"
+        "[[network.uplinks]]\npool = 'a'\nbandwidth = 1e6\nprice = 2.0\n"
+        "[[network.between]]\nfrom = 'b'\nto = 'a'\nlatency = 0.5\n"
+    )
+    (s,) = read_experiment(small).variants.values()
+    assert (dict(s.links), s.seconds_per_price, s.restart) == ({("a", "b"): Link(5e6, None, 0.5)}, 60, 3)
+    assert dict(s.network.uplinks) == {"a": Wire(1e6, 0.0, 2.0)}
+    assert dict(s.network.between) == {("b", "a"): Wire(0.0, 0.5)}
+    assert s.server == ServerCost(transition=1e-5)
+
+
 def test_run_prints_a_table_and_fails_where_an_expectation_does(small):
     result = ask("run", small)
     assert result.exit_code == 0, result.output
@@ -154,6 +179,9 @@ def test_run_writes_pictures_a_trace_and_a_report(small, tmp_path):
     page = (out / "report.html").read_text()
     assert page.count("data:image/svg+xml") == 4
     assert "http" not in page.replace("http://www.w3.org", "")
+    again = tmp_path / "again"
+    assert ask("run", small, "--out", again, "--seeds", 1).exit_code == 0
+    assert {name: (again / name).read_bytes() for name in names} == {name: (out / name).read_bytes() for name in names}
     events = json.loads((out / "small.two.trace.json").read_text())["traceEvents"]
     tasks = [e for e in events if e["ph"] == "X"]
     assert sorted((e["pid"], e["ts"], e["dur"]) for e in tasks) == [(w, 1e6 * n, 1e6) for w in (0, 1) for n in range(4)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 
 import pytest
@@ -94,7 +95,9 @@ def test_calibration_says_what_a_simulation_should_be_told(run, tmp_path):
     assert (found["overhead"], found["delay"]) == (pytest.approx(0.002), pytest.approx(0.002))
     assert found["kinds"]["load"] == {"tasks": 2, "seconds": pytest.approx(1.0), "nbytes": 8.0}
     assert [t.seconds for t in read_native(tmp_path / "w.json").tasks] == pytest.approx([1.0, 1.0, 0.5])
-    assert "overhead = 0.002" in ask("calibrate", run)
+    said = tomllib.loads(ask("calibrate", run).partition("# For an experiment:")[2])
+    assert said == {"overhead": pytest.approx(0.002), "delay": pytest.approx(0.002)}
+    assert list(json.loads(ask("calibrate", run, "--json", "--scheduler")))[-1] == "scheduler"
 
 
 def test_the_search_finds_what_it_says_and_the_same_again():

@@ -59,15 +59,35 @@ def test_downloads_wait_for_each_other_and_those_without_bytes_do_not():
     assert ends == [1.0, 4.0, 3.0, 2.0]
 
 
+def small_file(**more):
+    """A file with one case, of one task of a second on one worker."""
+    right = case([0], [1], graph="x", task_end=[1.0], makespan=1.0) | more
+    return json.dumps({"cases": [right], "graphs": {"x": {"tasks": [task(0, 1.0)]}}, "clusters": {"c": [1]}})
+
+
+@pytest.mark.parametrize(
+    ("more", "is_right"),
+    [({}, True), ({"task_end": [1.001]}, False), ({"makespan": 2.0}, False), ({"makespan": 1.0 + 9e-7}, True)],
+)
+def test_ends_and_makespan_both_have_to_be_right(tmp_path, more, is_right):
+    path = tmp_path / "cases.json"
+    path.write_text(small_file(**more))
+    assert [v.is_right for v in validate(path)] == [is_right]
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
         ("{", "is no JSON"),
         ("[]", "has no reference cases"),
         (json.dumps({"cases": [{"graph": "x"}]}), "cases of a kind that is not known"),
-        (json.dumps({"cases": [{"placement": [0]}], "graphs": {}}), "a graph of one, that lacks 'graph'"),
+        (json.dumps({"cases": [{"graph": "x"}, {"placement": []}]}), "not known: .*; case 0 lacks 'placement'"),
+        (json.dumps({"cases": [{"placement": [0]}], "graphs": {}}), "case 0, or its graph, lacks 'graph'"),
         (json.dumps({"cases": [{"placement": [], "graph": "x"}], "graphs": {}}), "there is no graph 'x'"),
-        (json.dumps({"cases": [{"placement": [0], "graph": "x"}], "graphs": {"x": {"tasks": []}}}), "lacks 'cluster'"),
+        (small_file(cluster=None), "case 0, or its graph, lacks None"),
+        (small_file(placement=[0, 0]), "case 0 is not right: it has 2 of 'placement' for the 1 tasks of 'x'"),
+        (small_file(placement=[2]), "places a task on a worker that is not there: there are 1, the first is 0"),
+        (small_file(task_end=[]), "it has 0 of 'task_end' for the 1 tasks"),
         (json.dumps({"cases": [{"lp": 1.0}]}), "lacks 'times_ms'"),
     ],
 )

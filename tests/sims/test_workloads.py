@@ -185,6 +185,8 @@ def test_a_dask_collection():
     ]  # fmt: skip
     assert workload.wanted == [2]
     assert [t.seconds for t in from_dask(total, durations=lambda key: len(key)).tasks] == [6, 6, 5]
+    with pytest.raises(HetschedError, match="there is no dask collection among what was given"):
+        from_dask(total.key)
 
 
 def test_a_recording(tmp_path):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from .adversary import adversary
+from .calibrate import calibrate
 from .compare import compare
 from .faults import faults
 from .listing import list_all
-from .replay import calibrate, replay
+from .replay import replay
 from .run import run
 from .validate import validate
 

@@ -1,4 +1,4 @@
-"""``replay`` and ``calibrate``: recorded runs (``hetsched-scheduler --record``)."""
+"""``replay``: a recorded run (``hetsched-scheduler --record``) as the simulator would have it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,11 @@ from hetsched.sims.calibration import BANDWIDTH, scenario_of
 from hetsched.sims.calibration import calibrate as calibration_of
 from hetsched.sims.network.spec import NetworkSpec
 from hetsched.sims.running import Order, run_one
-from hetsched.sims.workloads.recorded import Recording, read_recording_of_run
 
+from .recordings import read_run
 from .showing import show_table
 
-__all__ = ["calibrate", "replay"]
-
-
-def _read(path: str) -> Recording:
-    try:
-        return read_recording_of_run(path)
-    except (HetschedError, OSError, ValueError, TypeError) as error:
-        raise click.ClickException(f"{path}: {error}") from error
+__all__ = ["replay"]
 
 
 @click.command()
@@ -39,7 +32,7 @@ def replay(
     recording: str, policies: tuple[str, ...], bandwidth: float | None, network: str, out: str | None, as_json: bool
 ) -> None:
     """Simulate a recorded run, its tasks as long and as large as they were, and compare with what it took."""
-    run = _read(recording)
+    run = read_run(recording)
     speed = calibration_of(run).get("bandwidth", BANDWIDTH) if bandwidth is None else bandwidth * 1e6
     scenario = scenario_of(run, NetworkSpec(network, speed))  # type: ignore[arg-type]
     folder = None if out is None else Path(out)
@@ -68,30 +61,3 @@ def replay(
     ):
         if count:
             click.echo(f"{count} {words}")
-
-
-@click.command()
-@click.argument("recording", metavar="RUN", type=click.Path(exists=True, dir_okay=False))
-@click.option("--write", type=click.Path(dir_okay=False), help="Write the first workload into this file, as JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def calibrate(recording: str, write: str | None, as_json: bool) -> None:
-    """Say what a recorded run tells of its cluster: overheads, delays, and what kinds of tasks take."""
-    run = _read(recording)
-    found = calibration_of(run)
-    if write is not None:
-        from hetsched.sims.workloads import write_native
-
-        write_native(run.submissions[0].workload, write)
-    if as_json:
-        click.echo(json.dumps(found))
-        return
-    rows = [[n, str(k["tasks"]), f"{k['seconds']:.6f}", f"{k['nbytes']:.0f}"] for n, k in found["kinds"].items()]
-    show_table(recording, ["kind", "tasks", "mean seconds", "mean bytes"], rows)
-    click.echo("For an experiment:")
-    click.echo(f"overhead = {found['overhead']:.7f}")
-    if "delay" in found:
-        click.echo(f"delay = {found['delay']:.7f}")
-    if "bandwidth" in found:
-        click.echo(f"bandwidth = {found['bandwidth']:.0f}")
-    for link, speed in found["links"].items():
-        click.echo(f"between {link}: {speed:.0f}")

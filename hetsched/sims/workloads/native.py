@@ -13,6 +13,7 @@ from typing import Any
 
 from hetsched.core.types import Key
 from hetsched.errors import HetschedError
+from hetsched.sims.json_file import read_json
 from hetsched.sims.model import Task, Workload
 
 __all__ = ["read_native", "write_native"]
@@ -23,9 +24,11 @@ _FORMAT = "hetsched workload"
 def read_native(path: str | Path) -> Workload:
     """Read a file. Raises HetschedError for one of another kind, or where tasks or positions are not right."""
     path = Path(path)
-    said = json.loads(path.read_text(encoding="utf-8"))
+    said = read_json(path)
     if not isinstance(said, dict) or said.get("format") != _FORMAT or said.get("version") != 1:
         raise HetschedError(f"{path} is no workload: it lacks {{'format': {_FORMAT!r}, 'version': 1}}")
+    if not isinstance(said.get("tasks"), list):
+        raise HetschedError(f"{path} has no list of tasks")
     tasks = []
     for position, row in enumerate(said["tasks"]):
         if not isinstance(row, dict) or "key" not in row:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from hetsched.errors import HetschedError
 from hetsched.sims.fixed import CORES
+from hetsched.sims.json_file import read_json
 from hetsched.sims.model import Task, Workload
 
 __all__ = ["read_reference"]
@@ -19,7 +19,8 @@ def read_reference(path: str | Path, graph: str) -> Workload:
 
     A task of several cores needs as many of the resource "cores", which machines then have to have.
     """
-    graphs = json.loads(Path(path).read_text(encoding="utf-8")).get("graphs", {})
+    said = read_json(path)
+    graphs = said.get("graphs", {}) if isinstance(said, dict) else {}
     if graph not in graphs:
         raise HetschedError(f"{path} has no graph {graph!r}; it has {', '.join(sorted(graphs))}")
     place: dict[int, int] = {}

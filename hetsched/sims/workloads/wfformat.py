@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from hetsched.errors import HetschedError
+from hetsched.sims.json_file import read_json
 from hetsched.sims.model import Task, Workload
 
 __all__ = ["read_wfformat"]
@@ -22,14 +22,16 @@ def read_wfformat(path: str | Path, seconds: float = 1.0, files: bool = False) -
     Raises HetschedError for a file of another kind, or one whose tasks wait for each other.
     """
     path = Path(path)
-    said = json.loads(path.read_text(encoding="utf-8"))
+    said = read_json(path)
     try:
         specification = said["workflow"]["specification"]
         tasks = {task["id"]: task for task in specification["tasks"]}
         size = {file["id"]: float(file.get("sizeInBytes", 0)) for file in specification.get("files", ())}
         took = {task["id"]: task for task in said["workflow"].get("execution", {}).get("tasks", ())}
-    except (KeyError, TypeError) as error:
-        raise HetschedError(f"{path} is not of WfFormat 1.5 or later: {error!r} is missing") from error
+    except KeyError as error:
+        raise HetschedError(f"{path} is not of WfFormat 1.5 or later: {error} is missing") from error
+    except (TypeError, AttributeError) as error:
+        raise HetschedError(f"{path} is not of WfFormat 1.5 or later: {error}") from error
     place: dict[str, int] = {}
     maker: dict[str, tuple[int, int]] = {}
     found: list[Task] = []
