@@ -6,7 +6,9 @@ The format is described in "Trace Event Format" of the Chromium project. Times a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,19 @@ def write_perfetto(simulation: Simulation, path: Path) -> None:
     """Write the trace of a run."""
     text = json.dumps({"traceEvents": list(_events(simulation)), "displayTimeUnit": "ms"}, default=repr)
     path.write_text(text, encoding="utf-8")
+
+
+def _counters(name: str, spans: Iterable[tuple[float, float, int, str]]) -> Iterator[dict[str, Any]]:
+    """How many spans of time ``(start, stop, worker, kind)`` there are at once, for each worker by their kind."""
+    changes: list[tuple[int, float, str, int]] = []
+    for start, stop, worker, kind in spans:
+        changes += (worker, start, kind, 1), (worker, stop, kind, -1)
+    now: dict[int, dict[str, int]] = {}
+    for (worker, at), some in groupby(sorted(changes), key=itemgetter(0, 1)):
+        counts = now.setdefault(worker, {})
+        for _, _, kind, change in some:
+            counts[kind] = counts.get(kind, 0) + change
+        yield {"ph": "C", "pid": worker, "name": name, "ts": at * 1e6, "args": dict(counts)}
 
 
 def _events(simulation: Simulation) -> Iterator[dict[str, Any]]:
@@ -45,6 +60,9 @@ def _events(simulation: Simulation) -> Iterator[dict[str, Any]]:
     for at, worker, used, on_disk in trace.memory:
         counters = {"in memory": used, "on disk": on_disk}
         yield {"ph": "C", "pid": worker, "name": "bytes", "ts": at * 1e6, "args": counters}
+    yield from _counters("running", ((r.start, r.stop, number[r.worker], r.executor) for r in trace.task_runs()))
+    moves = trace.transfer_runs()
+    yield from _counters("receiving", ((m.began, m.ended, number[m.target], "transfers") for m in moves))
     for start, stop, what in trace.busy:
         yield {"ph": "X", "pid": _SCHEDULER, "tid": 0, "name": what, "ts": start * 1e6, "dur": (stop - start) * 1e6}
     for moment in trace.moments:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from .engine import Simulation
+from .network.topology import Topology
 from .scenario import Scenario
 
 __all__ = ["Summary", "simulate", "summarise"]
@@ -31,11 +33,15 @@ class Summary:
     transferred: int
     """Bytes."""
     by_link: dict[str, int]
-    """Bytes that crossed each link."""
+    """Bytes that crossed each link that has a limit."""
     by_pool: dict[str, int]
     """Bytes that went from one pool to another, "a to b"."""
     cost: float
-    """Money for bytes."""
+    """Money for bytes, and the same"""
+    cost_by_link: dict[str, float]
+    """for each link between pools that has a price, and"""
+    cost_by_pool: dict[str, float]
+    """from one pool to another, "a to b"."""
     peak_memory: dict[str, int]
     """The most bytes of results each worker held in memory, and"""
     peak_on_disk: dict[str, int]
@@ -71,7 +77,8 @@ def summarise(simulation: Simulation) -> Summary:
     policy = scenario.policy
     links = sorted(zip(topology.carried, topology.names, strict=True), key=lambda link: (-link[0], link[1]))
     workers = simulation.world.workers
-    by_pool, cost = simulation.network.between_pools()
+    crossed, cost = simulation.network.between_pools()
+    cost_by_link, cost_by_pool = _money(topology, crossed)
     return Summary(
         policy=policy if isinstance(policy, str) else policy.name,
         seed=scenario.seed,
@@ -83,8 +90,10 @@ def summarise(simulation: Simulation) -> Summary:
         transfers=trace.transfers,
         transferred=trace.transferred,
         by_link={name: nbytes for nbytes, name in links if nbytes},
-        by_pool=by_pool,
+        by_pool={f"{a} to {b}": nbytes for (a, b), nbytes in crossed.items()},
         cost=cost,
+        cost_by_link=cost_by_link,
+        cost_by_pool=cost_by_pool,
         peak_memory={name: worker.memory.peak for name, worker in workers.items()},
         peak_on_disk={name: worker.memory.peak_on_disk for name, worker in workers.items()},
         scheduler_events=simulation.server.handled,
@@ -93,6 +102,21 @@ def summarise(simulation: Simulation) -> Summary:
         moments=len(trace.moments),
         trace=trace.digest(),
     )
+
+
+def _money(
+    topology: Topology, crossed: Mapping[tuple[str, str], int]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """What the bytes between pools cost: by link, and by the pools they went from and to."""
+    by_link: dict[str, float] = {}
+    by_pool: dict[str, float] = {}
+    for (a, b), nbytes in crossed.items():
+        for name, wire in topology.wires(a, b):
+            if wire.price:
+                paid = nbytes * wire.price / 1e9
+                by_link[name] = by_link.get(name, 0.0) + paid
+                by_pool[f"{a} to {b}"] = by_pool.get(f"{a} to {b}", 0.0) + paid
+    return by_link, by_pool
 
 
 def _utilisation(simulation: Simulation, makespan: float) -> dict[str, float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hetsched.core.costs import duration_of, nbytes_of
@@ -149,6 +151,11 @@ def test_pools_have_links_that_cost():
     assert summary.makespan == pytest.approx(1.0 + 0.5 + 10.0 + 1.0)
     assert (summary.by_pool, summary.cost) == ({"east to west": 1000 * MB}, 0.02)
     assert summary.by_link == {"e up": 1000 * MB, "east to west": 1000 * MB, "w down": 1000 * MB}
+    # Links without a limit have a price, too.
+    network = replace(network, uplinks={"east": Wire(price=0.03), "west": Wire(200e6, price=0.05)})
+    summary, _ = simulate(scenario(tasks, machines, network=network))
+    assert summary.cost_by_link == {"pool east up": 0.03, "east to west": 0.02, "pool west down": 0.05}
+    assert (summary.cost_by_pool, summary.cost) == ({"east to west": pytest.approx(0.1)}, pytest.approx(0.1))
 
 
 @pytest.mark.parametrize(

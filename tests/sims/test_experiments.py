@@ -185,7 +185,10 @@ def test_run_writes_pictures_a_trace_and_a_report(small, tmp_path):
     events = json.loads((out / "small.two.trace.json").read_text())["traceEvents"]
     tasks = [e for e in events if e["ph"] == "X"]
     assert sorted((e["pid"], e["ts"], e["dur"]) for e in tasks) == [(w, 1e6 * n, 1e6) for w in (0, 1) for n in range(4)]
-    assert max(e["args"]["in memory"] for e in events if e["ph"] == "C") == 4e6
+    counters = [e for e in events if e["ph"] == "C"]
+    assert max(e["args"]["in memory"] for e in counters if e["name"] == "bytes") == 4e6
+    running = [(e["pid"], e["ts"], e["args"]["cpu"]) for e in counters if e["name"] == "running"]
+    assert running == [(w, 1e6 * n, n < 4) for w in (0, 1) for n in range(5)]
 
 
 def test_equal_orders_give_equal_cells(small):

@@ -82,17 +82,18 @@ class Topology:
         bandwidth = min(way.bandwidth, bus) if way.bandwidth else bus
         return Way((number, *way.links), bandwidth, way.latency, way.price, way.pools)
 
+    def wires(self, a: str, b: str) -> list[tuple[str, Wire]]:
+        """The links, by name, that lead from a pool to a pool."""
+        if a == b:
+            return []
+        up, between, down = self.spec.uplinks.get(a), self.spec.between.get((a, b)), self.spec.uplinks.get(b)
+        named = ((f"pool {a} up", up), (f"{a} to {b}", between), (f"pool {b} down", down))
+        return [(name, wire) for name, wire in named if wire is not None]
+
     def _find(self, source: str, target: str) -> Way:
         spec = self.spec
         a, b = self._pool.get(source, ""), self._pool.get(target, "")
-        wires: list[tuple[str, Wire]] = []
-        if a != b:
-            if a in spec.uplinks:
-                wires.append((f"pool {a} up", spec.uplinks[a]))
-            if (a, b) in spec.between:
-                wires.append((f"{a} to {b}", spec.between[a, b]))
-            if b in spec.uplinks:
-                wires.append((f"pool {b} down", spec.uplinks[b]))
+        wires = self.wires(a, b)
         for name, wire in wires:
             self._link(name, wire.bandwidth)
         names = [f"{source} up", *(name for name, _ in wires), f"{target} down"]

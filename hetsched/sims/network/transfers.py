@@ -185,9 +185,9 @@ class Transfers:
             self._crossed[a, b] = self._crossed.get((a, b), 0) + nbytes
             self._spent += nbytes * way.price
 
-    def between_pools(self) -> tuple[dict[str, int], float]:
+    def between_pools(self) -> tuple[dict[tuple[str, str], int], float]:
         """The bytes that have gone from one pool to another, and the money for all."""
-        return {f"{a} to {b}": nbytes for (a, b), nbytes in sorted(self._crossed.items())}, self._spent
+        return dict(sorted(self._crossed.items())), self._spent
 
     def is_idle(self) -> bool:
         """Whether nothing is asked for, nothing under way, and no link taken."""
