@@ -5,16 +5,15 @@ out among the classes as well as can be, as if it could be cut anywhere; kinds o
 variable of a linear programme. *Combined*: a linear programme with both, in which every task lasts the mean of its
 times by the parts of it that each class does (E. Agullo, O. Beaumont, L. Eyraud-Dubois and S. Kumar, "Are static
 schedules so bad?", IPDPS 2016). All of them allow tasks to be split, so they hold for every schedule of whole tasks.
-*Network*: bytes that must cross a link.
+*Network*: :mod:`hetsched.sims.crossing`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from hetsched.errors import HetschedError
-
+from .linear import Programme
 from .model import Machine, Task, Workload
 
 __all__ = ["Bounds", "area", "bounds", "combined", "critical_path", "link_bound", "slots_of"]
@@ -107,7 +106,7 @@ def area(workload: Workload, slots: Mapping[str, float]) -> float:
         for ((kind, seconds),), count in kinds.items():
             work[kind] = work.get(kind, 0.0) + seconds * count
         return max(work[kind] / slots[kind] for kind in work)
-    programme = _Programme()
+    programme = Programme()
     total = programme.variable(cost=1.0)
     used: dict[str, list[tuple[int, float]]] = {kind: [(total, -count)] for kind, count in slots.items()}
     for times, count in kinds.items():
@@ -125,7 +124,7 @@ def combined(workload: Workload, slots: Mapping[str, float], speeds: Mapping[str
 
     ``speeds`` are as :func:`critical_path` takes them.
     """
-    programme = _Programme()
+    programme = Programme()
     total = programme.variable(cost=1.0)
     used: dict[str, list[tuple[int, float]]] = {kind: [(total, -count)] for kind, count in slots.items()}
     ends: list[int] = []
@@ -151,61 +150,3 @@ def combined(workload: Workload, slots: Mapping[str, float], speeds: Mapping[str
 def link_bound(nbytes: Mapping[str, float], bandwidth: Mapping[str, float]) -> float:
     """The time the busiest link takes for the bytes that must cross it, by its name."""
     return max((nbytes[name] / bandwidth[name] for name in nbytes if bandwidth.get(name)), default=0.0)
-
-
-class _Programme:
-    """A linear programme over variables of at least 0, solved by HiGHS."""
-
-    def __init__(self) -> None:
-        self._costs: list[float] = []
-        self._rows: tuple[_Rows, _Rows] = (_Rows(), _Rows())
-
-    def variable(self, cost: float = 0.0) -> int:
-        self._costs.append(cost)
-        return len(self._costs) - 1
-
-    def at_most(self, terms: Iterable[tuple[int, float]], limit: float) -> None:
-        self._rows[0].add(terms, limit)
-
-    def equal(self, terms: Iterable[tuple[int, float]], value: float) -> None:
-        self._rows[1].add(terms, value)
-
-    def minimum(self) -> float:
-        try:
-            from scipy.optimize import linprog
-        except ImportError:
-            words = "bounds of tasks that may run on several classes of hardware"
-            raise HetschedError(f"{words} need scipy: pip install 'hetsched[sims]'") from None
-        upper, equal = self._rows
-        count = len(self._costs)
-        found = linprog(
-            self._costs,
-            A_ub=upper.matrix(count), b_ub=upper.values or None,
-            A_eq=equal.matrix(count), b_eq=equal.values or None,
-            method="highs",
-        )  # fmt: skip
-        if found.status != 0:
-            raise HetschedError(f"the linear programme was not solved: {found.message}")
-        return float(found.fun)
-
-
-class _Rows:
-    def __init__(self) -> None:
-        self.values: list[float] = []
-        self._rows: list[int] = []
-        self._columns: list[int] = []
-        self._entries: list[float] = []
-
-    def add(self, terms: Iterable[tuple[int, float]], value: float) -> None:
-        for variable, factor in terms:
-            self._rows.append(len(self.values))
-            self._columns.append(variable)
-            self._entries.append(factor)
-        self.values.append(value)
-
-    def matrix(self, columns: int) -> Any:
-        from scipy.sparse import csr_array
-
-        if not self.values:
-            return None
-        return csr_array((self._entries, (self._rows, self._columns)), shape=(len(self.values), columns))

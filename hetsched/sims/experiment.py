@@ -149,7 +149,9 @@ def _links(described: Sequence[dict[str, Any]]) -> dict[PoolPair, Link]:
     found: dict[PoolPair, Link] = {}
     for table in described:
         a, b = _named("[[links]]", table, "from"), _named("[[links]]", table, "to")
-        found[a, b] = made("[[links]]", Link, table)
+        found[a, b] = link = made("[[links]]", Link, table)
+        if link.bandwidth == 0:
+            raise HetschedError("bandwidth in [[links]] is 0; write bytes per second, or leave it out")
     return found
 
 

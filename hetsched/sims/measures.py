@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .bounds import bounds, link_bound
+from .crossing import crossing_bound
 from .engine import Simulation
 from .scenario import Scenario
 from .summary import Summary
@@ -15,6 +16,7 @@ MEASURES: Mapping[str, str] = {
     "makespan": "seconds from the first submission to the end of the last task, but for what still runs in vain then",
     "ended": "seconds until the client knew of all results",
     "ratio": "the makespan to what no schedule can beat: critical path or area, for each workload alone",
+    "network_bound": "seconds that shared links need for what pinned tasks make cross them (0 beyond 5,000 tasks)",
     "cpu": "part of the time that slots for cores were busy",
     "gpu": "part of the time that slots for devices were busy",
     "transfers": "how many transfers there were",
@@ -34,6 +36,7 @@ MEASURES: Mapping[str, str] = {
 """The measures, and what they mean."""
 
 _GB = 1e9
+_LARGE = 5000
 
 
 def lower_bound(scenario: Scenario) -> float:
@@ -49,6 +52,7 @@ def measures(summary: Summary, simulation: Simulation, bound: float) -> dict[str
         "makespan": summary.makespan,
         "ended": summary.ended,
         "ratio": summary.makespan / bound if bound else 1.0,
+        "network_bound": _network_bound(simulation),
         "cpu": summary.utilisation.get("cpu", 0.0),
         "gpu": summary.utilisation.get("gpu", 0.0),
         "transfers": float(summary.transfers),
@@ -65,6 +69,13 @@ def measures(summary: Summary, simulation: Simulation, bound: float) -> dict[str
         "scheduler_queueing": summary.scheduler_queueing / max(1, summary.scheduler_events),
         "scheduler_events": float(summary.scheduler_events),
     }
+
+
+def _network_bound(simulation: Simulation) -> float:
+    """The largest of any of the workloads alone that are not too large for a linear programme now and then."""
+    scenario = simulation.scenario
+    small = [s.workload for s in scenario.submissions if len(s.workload.tasks) <= _LARGE]
+    return max((crossing_bound(w, scenario.machines, scenario.network) for w in small), default=0.0)
 
 
 def _misplaced(simulation: Simulation) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
 from hetsched.core.placement import POLICIES
 from hetsched.sims.bounds import area, bounds, combined, critical_path, link_bound
+from hetsched.sims.crossing import crossing_bound
 from hetsched.sims.model import Machine, Submission, Task, Workload
-from hetsched.sims.network.spec import NetworkSpec
+from hetsched.sims.network.spec import NetworkSpec, Wire
 from hetsched.sims.scenario import Scenario
 from hetsched.sims.summary import simulate
 from hetsched.sims.workloads.tiles import FACTORISATIONS, cholesky, lu, qr
@@ -47,6 +50,67 @@ def test_both_together_are_more_than_either():
 
 def test_bytes_that_must_cross_a_link():
     assert link_bound({"a": 100.0, "b": 10.0}, {"a": 10.0, "b": 5.0}) == 10.0
+
+
+def two_pools(**network):
+    """Machines of two pools, and a network of 10 MB/s from a to b."""
+    between = {("a", "b"): Wire(10e6)}
+    return [Machine("x", 2, pool="a"), Machine("y", 2, pool="b")], NetworkSpec("maxmin", between=between, **network)
+
+
+LOADED = [Task(("load", n), (), 1.0, 100 * MB, {"pool": "a"}) for n in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("more", "seconds"),
+    [
+        # All of both loads.
+        ([Task("join", [0, 1], 1.0, 0, {"pool": "b"})], 20.0),
+        ([Task("join", [0, 1], 1.0, 0, {"workers": ["y"]})], 20.0),
+        # Nothing has to, where the reader may be anywhere, or in the same pool.
+        ([Task("join", [0, 1], 1.0, 0)], 0.0),
+        ([Task("join", [0, 1], 1.0, 0, {"pool": ["a", "b"]})], 0.0),
+        # Once, however many read it there.
+        ([Task(("read", n), [0], 1.0, 0, {"pool": "b"}) for n in range(5)], 10.0),
+        # What is free to be filters; one of the two, and what it makes is read by both pools.
+        ([Task("filter", [0], 1.0, 10 * MB), Task("join", [2], 1.0, 0, {"pool": "b"})], 1.0),
+        ([Task("grow", [0], 1.0, 500 * MB), Task("join", [2], 1.0, 0, {"pool": "b"})], 10.0),
+        ([Task("sum", [0, 1], 1.0, 90 * MB), *(Task(p, [2], 1.0, 0, {"pool": p}) for p in ("a", "b"))], 9.0),
+    ],
+)
+def test_what_has_to_cross_a_link_takes_its_time(more, seconds):
+    machines, network = two_pools()
+    workload = Workload("w", LOADED + more)
+    assert crossing_bound(workload, machines, network) == pytest.approx(seconds, abs=1e-6)
+    assert crossing_bound(workload, machines[:1], network) == 0.0
+    assert crossing_bound(workload, machines, replace(network, model="simple")) == 0.0  # nothing is shared there
+    wider = replace(network, uplinks={"a": Wire(4e6), "b": Wire(5e6)})
+    assert crossing_bound(workload, machines, wider) == pytest.approx(2.5 * seconds, abs=1e-6)
+
+
+def test_what_only_a_device_elsewhere_can_do_has_to_be_brought_there():
+    machines, network = two_pools()
+    machines[1] = Machine("y", 2, 1, pool="b")
+    workload = Workload("w", [*LOADED, Task("fit", [0], 1.0, 0, {"gpu": True})])
+    assert crossing_bound(workload, machines, network) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_policy_beats_the_network(seed):
+    rng = random.Random(seed)
+    tasks = []
+    for n in range(12):
+        reads = rng.sample(range(n), min(n, rng.choice([0, 1, 1, 2])))
+        notes = {"pool": rng.choice("abc")} if rng.random() < 0.5 else None
+        tasks.append(Task((f"t{n}", n), reads, rng.choice([0.01, 0.1]), rng.choice([1, 20, 90]) * MB, notes))
+    machines = [Machine(f"{pool}{n}", 2, pool=pool) for pool in "abc" for n in range(2)]
+    between = {pair: Wire(rng.choice([10e6, 40e6])) for pair in permutations("abc", 2)}
+    network = NetworkSpec("maxmin", 1e9, between=between, uplinks={"a": Wire(20e6)} if rng.random() < 0.5 else {})
+    workload = Workload("w", tasks)
+    bound = crossing_bound(workload, machines, network)
+    for policy in ("earliest_finish", "random", "work_stealing", "heteroprio"):
+        summary, _ = simulate(Scenario([Submission(workload)], machines, network, policy, "exact", seed))
+        assert summary.makespan >= bound - 1e-6
 
 
 @pytest.mark.parametrize(("make", "n", "tasks", "edges"), [(cholesky, 4, 20, 30), (lu, 4, 30, 54), (qr, 3, 14, 21)])

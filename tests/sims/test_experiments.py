@@ -96,6 +96,7 @@ def test_a_file_gives_a_cell_for_each_variant_and_policy(small):
         ("network = { uplinks = { bandwidth = 1 } }", r"\[\[network.uplinks\]\] lacks 'pool'; write the name of"),
         ("network = { downloads = 0 }", r"downloads in \[network\] is 0, so that nothing would ever move; write 1"),
         ("links = { from = 'a', to = 'b', speed = 1 }", r"\[\[links\]\] has no 'speed'; it has bandwidth, latency"),
+        ("links = { from = 'a', to = 'b', bandwidth = 0 }", r"bandwidth in \[\[links\]\] is 0; write bytes per second"),
         ("noise = { straggler_chance = 2 }", "straggler_chance = 2; a chance is from 0 to 1"),
         ("server = { transition = 'measured' }", r"transition in \[server\] is 'measured'; write a number"),
         ("workload = { source = 'wfformat', path = 'small.toml' }", "small.toml is no JSON: Expecting"),
