@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 
 import click
 
 from hetsched.sims.faults.case import make_case
 from hetsched.sims.faults.shrink import shrink, tell
 from hetsched.sims.faults.verdict import what_is_wrong
+
+from .showing import progress
 
 __all__ = ["faults"]
 
@@ -31,13 +35,13 @@ def faults(seeds: int, first: int, jobs: int, as_json: bool) -> None:
     """
     wrong: dict[int, str] = {}
     starts = list(range(first, first + seeds, _PART))
-    if jobs > 1:
-        with ProcessPoolExecutor(jobs) as pool:
-            for found in pool.map(_part, starts, [first + seeds] * len(starts)):
-                wrong.update(found)
-    else:
-        for start in starts:
-            wrong.update(_part(start, first + seeds))
+    with progress("faults", len(starts)) as told, ExitStack() as stack:
+        each: Callable[..., Iterator[dict[int, str]]] = map
+        if jobs > 1:
+            each = stack.enter_context(ProcessPoolExecutor(jobs)).map
+        for found in each(_part, starts, [first + seeds] * len(starts)):
+            wrong.update(found)
+            told()
     if as_json:
         click.echo(json.dumps({"seeds": seeds, "from": first, "failed": wrong}))
     else:
