@@ -93,9 +93,14 @@ def _compare(case: Mapping[str, Any], graphs: Mapping[str, Any], clusters: Mappi
             raise HetschedError(f"it has {len(case[word])} of {word!r} for the {len(tasks)} tasks of {case['graph']!r}")
     ends = run_fixed(case, tasks, clusters)
     found, expected = [*ends, max(ends)], [*case["task_end"], case["makespan"]]
-    worst = max(abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, expected, strict=True))
+    differences = [abs(a - b) / max(1.0, abs(b)) for a, b in zip(found, expected, strict=True)]
+    worst = max(differences)
     pools = f"{len(set(case['pools']))} pools" if case.get("pools") is not None else case["netmodel"]
     name = f"{case['graph']} {case.get('config') or pools}"
+    if worst > TOLERANCE:
+        place = differences.index(worst)
+        what = f"task {tasks[place]['id']!r} ends" if place < len(tasks) else "all ends"
+        name += f" ({what} at {found[place]:.6f}, not {expected[place]:.6f})"
     return Verdict(name, max(ends), case["makespan"], worst, worst <= TOLERANCE)
 
 

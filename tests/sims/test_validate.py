@@ -72,7 +72,11 @@ def small_file(**more):
 def test_ends_and_makespan_both_have_to_be_right(tmp_path, more, is_right):
     path = tmp_path / "cases.json"
     path.write_text(small_file(**more))
-    assert [v.is_right for v in validate(path)] == [is_right]
+    (verdict,) = validate(path)
+    assert verdict.is_right == is_right
+    if not is_right:
+        what = "task 0 ends at 1.000000, not 1.001000" if "task_end" in more else "all ends at 1.000000, not 2.000000"
+        assert verdict.case == f"x simple ({what})"
 
 
 @pytest.mark.parametrize(
