@@ -11,10 +11,12 @@ from click.testing import CliRunner
 
 from hetsched.core.events import GraphSubmitted, ReplicasAdded, TasksFinished, TransfersMeasured, WorkerJoined
 from hetsched.core.types import Capacity, TaskSpec
+from hetsched.errors import HetschedError
 from hetsched.server.recording import Recorder
 from hetsched.sims.adversary import makespan_of, search
 from hetsched.sims.calibration import calibrate, scenario_of
 from hetsched.sims.commands import sims
+from hetsched.sims.experiment import read_experiment
 from hetsched.sims.summary import simulate
 from hetsched.sims.workloads import read_native
 from hetsched.sims.workloads.recorded import read_recording_of_run
@@ -88,6 +90,21 @@ def test_workers_that_were_there_are_there_when_the_graph_comes(tmp_path):
             write(2.5, TasksFinished(f"w{n}", "cpu", outcomes))
     scenario = replace(scenario_of(read_recording_of_run(tmp_path / "run.hets")), policy="locality")
     assert simulate(scenario)[0].makespan == pytest.approx(2.0, abs=0.01)
+
+
+def test_a_graph_of_a_recording_is_a_workload_of_an_experiment(run, tmp_path):
+    path = tmp_path / "again.toml"
+    path.write_text(f"workload = {{ source = 'recorded', path = '{run}' }}\nmachines = {{ count = 2, cpus = 2 }}")
+    (scenario,) = read_experiment(path).variants.values()
+    workload = scenario.submissions[0].workload
+    assert [(t.seconds, list(t.dependencies)) for t in workload.tasks] == [
+        (t.seconds, list(t.dependencies)) for t in read_recording_of_run(run).submissions[0].workload.tasks
+    ]
+    for words, why in (("graph = 9", "has no graph 9: it has 1, the first is 0"), ("graph = 0.5", "write a whole")):
+        path.write_text(path.read_text().replace(" }", f", {words} }}", 1))
+        with pytest.raises(HetschedError, match=why):
+            read_experiment(path)
+        path.write_text(path.read_text().replace(f", {words}", ""))
 
 
 def test_calibration_says_what_a_simulation_should_be_told(run, tmp_path):

@@ -11,6 +11,7 @@ from .dask_graphs import from_dask
 from .elementary import ELEMENTARY
 from .mixed import MIXED
 from .native import read_native, write_native
+from .recorded import read_recorded
 from .reference import read_reference
 from .tiles import FACTORISATIONS
 from .wfformat import read_wfformat
@@ -19,6 +20,7 @@ __all__ = ["FILES", "SOURCES", "from_dask", "read_native", "write_native"]
 
 FILES: Mapping[str, Callable[..., Workload]] = {
     "file": read_native,
+    "recorded": read_recorded,
     "reference": read_reference,
     "wfformat": read_wfformat,
 }

@@ -11,7 +11,7 @@ from hetsched.core.types import Key, prefix_of
 from hetsched.errors import HetschedError
 from hetsched.sims.model import Machine, Submission, Task, Workload
 
-__all__ = ["Moved", "Recording", "read_recording_of_run"]
+__all__ = ["Moved", "Recording", "read_recorded", "read_recording_of_run"]
 
 
 class Moved(NamedTuple):
@@ -74,6 +74,17 @@ def read_recording_of_run(path: str | Path) -> Recording:
     if not reader.graphs:
         raise HetschedError(f"{path}: nothing was submitted in this recording")
     return reader.done()
+
+
+def read_recorded(path: str | Path, graph: int = 0) -> Workload:
+    """Read one graph of a recorded run, the first being 0: tasks take what they took.
+
+    Raises HetschedError where there is no such graph or the file is no recording, OSError where it cannot be read.
+    """
+    submissions = read_recording_of_run(path).submissions
+    if not 0 <= graph < len(submissions):
+        raise HetschedError(f"{path} has no graph {graph}: it has {len(submissions)}, the first is 0")
+    return submissions[graph].workload
 
 
 class _Reader:
