@@ -131,16 +131,18 @@ class Inflictor:
         return self._until[worker.name, kind] <= self._world.clock.now + INSTANT
 
     def _heard_again(self, worker: Worker) -> None:
-        if not worker.alive:
-            self._server.reached_again(worker.name)
-        elif worker.frozen or worker.unreachable:
-            return
-        elif worker.name in self._server.links:
-            worker.thaw()
-            self._server.reached_again(worker.name)
-            self._network.go_on(worker.name)
-        else:
+        """A silence of one kind is over: what it held up comes before anything else, be there another or not."""
+        name = worker.name
+        is_heard = not (worker.frozen or worker.unreachable)
+        if worker.alive and is_heard and name not in self._server.links:
             self._crash(worker)
+            return
+        if worker.alive and not worker.frozen:
+            worker.thaw()
+        if not worker.unreachable:
+            self._server.reached_again(name)
+        if worker.alive and is_heard:
+            self._network.go_on(name)
 
     # Slow and full
 
