@@ -229,6 +229,8 @@ class WorkerState:
 
     def _return(self, homeless: list[Job], out: list[Instruction]) -> None:
         if homeless:
+            if again := [job.id for job in homeless if job.attempt]:
+                out.append(Drop(again))  # what an earlier attempt, or another worker's, may have left here
             out.append(Tell(TasksReturned(self.worker, [(job.id, job.attempt) for job in homeless])))
             absent(homeless, self.jobs, self.fetcher)
 

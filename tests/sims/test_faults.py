@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ from hetsched.sims.commands import sims
 from hetsched.sims.faults.case import make_case
 from hetsched.sims.faults.shrink import shrink, tell
 from hetsched.sims.faults.verdict import run_case, what_is_wrong
+from hetsched.sims.model import ServerCost
 
 SEEDS = 2000
 PARTS = 20
@@ -42,6 +44,20 @@ def test_cases_are_not_harmless():
     assert again > 50
     assert transfers > 60
     assert failures > 20
+
+
+@pytest.mark.parametrize(
+    ("seed", "cost"),
+    [
+        # A copy comes where its task has just been ordered, since all holders are lost, and the order is put down.
+        (64, ServerCost(0.001, transition=0.0007)),
+        # A worker is frozen and out of reach at once, and what was said to it meanwhile must not be overtaken.
+        (1406, ServerCost(0.001)),
+    ],
+)
+def test_what_once_went_wrong_does_not_again(seed, cost):
+    case = make_case(seed)
+    assert what_is_wrong(replace(case, scenario=replace(case.scenario, server=cost))) is None
 
 
 class Forgetful:

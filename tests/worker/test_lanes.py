@@ -66,6 +66,12 @@ def test_back_to_the_cpu() -> None:
     assert b.mind.jobs[1].resources == ()
 
 
+def test_what_is_put_down_leaves_no_copy_that_was_fetched_before_it_was_ordered() -> None:
+    b = Bench(cpu=1)
+    b.run(order(0, prefix="p"), order(1, prefix="p", attempt=1))
+    assert b(MoveTasks("w", ((1, "gpu"),), ())) == [Drop((1,)), Tell(TasksReturned("w", ((1, 1),)))]
+
+
 def test_what_there_is_no_executor_for_is_put_down_and_said() -> None:
     b = Bench(cpu=1)
     b.run(order(0, prefix="p"), order(1, prefix="p"), order(2, 1, prefix="p"), order(3, 2))
