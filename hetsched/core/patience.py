@@ -17,7 +17,8 @@ _LOOK: Final = 5e-6
 """The more workers there are the longer a look at all of them takes, and the more often one has a free slot: tasks have
 to last so many seconds, times the square of the number of workers, for the looks to take a few per cent at most."""
 
-_GAIN: Final = 1.1
+_GAIN: Final = 1.5
+"""So many times as long it would have to wait here as there: what is expected of either is seldom exact."""
 
 
 def is_better_kept(state: State, ts: TaskState, worker: WorkerState) -> bool:

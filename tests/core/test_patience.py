@@ -57,8 +57,8 @@ def test_what_another_worker_was_to_take_goes_on_when_that_is_lost() -> None:
     assert placed(scheduler, WorkerJoined("c", Capacity({"cpu": 1}, {}, None, 2)), 2.0) == {"c": [2, 3]}
 
 
-def test_a_gain_of_a_few_per_cent_is_not_waited_for() -> None:
-    assert submit(scheduler_of(), 3.1, 2, 1, 1) == {"a": [0, 3], "b": [1, 2]}
+def test_a_gain_of_less_than_half_is_not_waited_for() -> None:
+    assert submit(scheduler_of(), 4.4, 2, 1, 1) == {"a": [0, 3], "b": [1, 2]}
 
 
 def test_where_looking_takes_too_long_nothing_is_kept_back() -> None:

@@ -41,11 +41,13 @@ class EarliestFinish:
     def last(self, tasks: Sequence[TaskState], workers: Sequence[WorkerState]) -> list[TaskState]:
         """The last :data:`LAST_TASKS` for each slot of their executor, the longest way to an end of the graph first.
 
-        Kinds that were never measured, and of which nobody said how long they take, count as the mean of the others.
+        None where nothing is known of their durations; those of which nothing is count as the mean of the others.
         """
         found = tasks[_where_the_end_begins(tasks, workers) :]
         known = {ts: duration_of(ts) for ts in found if is_known(ts)}
-        usual = sum(known.values()) / len(known) if known else 1.0
+        if not known:
+            return []
+        usual = sum(known.values()) / len(known)
         return longest_first(found, upward(found, lambda ts: known.get(ts, usual)))
 
     def choose(self, task: TaskState, workers: Sequence[WorkerState]) -> WorkerState:
