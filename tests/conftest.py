@@ -24,6 +24,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Test names hold no addresses: they are to be the same in each process (see `named.py`)."""
+    odd = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if odd:
+        raise pytest.UsageError(f"the names of these tests change with each run; give them ids=named: {odd[:3]}")
+
+
 @functools.cache
 def device_missing() -> str | None:
     """Why tests marked ``gpu`` cannot run here, or None where they can."""

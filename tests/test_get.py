@@ -13,6 +13,7 @@ import dask.bag as db
 import numpy as np
 import pytest
 from dask.system import CPU_COUNT
+from named import named
 
 import hetsched
 from hetsched.computing import embedded
@@ -63,7 +64,7 @@ def test_nothing_to_do():
     "key",
     ["", b"bytes", 0, -1, 2.5, float("inf"), (), ("a",), ("a", None), ("n", ("m", 1)), "ünï\n", 10**40, int, len,
      frozenset([1]), np.int64(4), ("x", np.int64(4)), complex(1, 2), object(), True],
-    ids=repr,
+    ids=named,
 )  # fmt: skip
 def test_keys_of_any_kind(key):
     assert hetsched.get({key: (inc, 41), "b": (add, "c", 8), "c": (inc, 5)}, [key, "b"]) == (42, 14)

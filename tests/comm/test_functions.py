@@ -13,6 +13,7 @@ import weakref
 
 import numpy as np
 import pytest
+from named import named
 from peers import PEERS, ask
 
 from hetsched.comm import functions as room
@@ -39,7 +40,7 @@ def test_a_function_that_can_be_imported():
 BY_NAME = [operator.add, json.dumps, np.sum, np.add, int, np.ndarray, functools.partial(np.sum, axis=0), "x".join]
 
 
-@pytest.mark.parametrize("func", BY_NAME, ids=repr)
+@pytest.mark.parametrize("func", BY_NAME, ids=named)
 def test_by_name(func):
     function = dump_function(func, 5)
     assert not function.by_value

@@ -23,6 +23,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from named import named
 from peers import PEERS, ask
 
 from hetsched.comm import pickling, to_host
@@ -120,7 +121,7 @@ PLAIN = [
 
 
 @pytest.mark.parametrize("protocol", [4, 5])
-@pytest.mark.parametrize("obj", PLAIN, ids=lambda obj: repr(obj)[:30])
+@pytest.mark.parametrize("obj", PLAIN, ids=lambda obj: named(obj)[:30])
 def test_values(obj, protocol):
     got = trip(obj, protocol)
     assert type(got) is type(obj)

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from named import named
 
 from hetsched.gpu import arrays, objects
 from hetsched.gpu.objects import (
@@ -173,7 +174,7 @@ class Named(NamedTuple):
         ([at(100, 400), at(200)], 400),
         ([at(100), at(140)], 80),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_containers_hold(obj, nbytes):
     assert cuda_nbytes(obj) == nbytes

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from dask.sizeof import sizeof
+from named import named
 
 from hetsched.worker.sizes import Measure
 
@@ -31,7 +32,7 @@ from hetsched.worker.sizes import Measure
         (np.empty((0, 3)), 0),
         (np.broadcast_to(1.0, (10, 10)), 800),
     ],
-    ids=repr,
+    ids=named,
 )
 def test_known_kinds(value, nbytes):
     assert Measure(sizeof)(value) == (nbytes, 0)
