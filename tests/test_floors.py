@@ -112,6 +112,7 @@ FLOORS = (
             "worker.letting_go",
             "worker.lanes",
             "worker.admission",
+            "worker.slots",
             "worker.state",
             "worker.check",
         ),

@@ -123,9 +123,9 @@ class StrictHands(FixedHands):
         """Start tasks one by one, the first first, while they fit."""
         self._is_closed = False
         mind, now = self.mind, self.world.clock.now
-        lane = mind.lanes["cpu"]
+        lane = mind.slots.lanes["cpu"]
         while True:
             job = lane.ready.first()
-            if job is None or any(mind.available[name] < amount for name, amount in job.resources):
+            if job is None or any(mind.slots.available[name] < amount for name, amount in job.resources):
                 return
             self._obey(mind.handle(SlotsChanged("cpu", lane.slots - lane.free + 1), now))
