@@ -90,7 +90,7 @@ def _check_nothing_is_left(simulation: Simulation) -> None:
             assert not worker.store, f"{name} still holds {worker.store}"
             assert not worker.mind.jobs, f"{name} still knows {worker.mind.jobs}"
             assert not worker.mind.slots.batches
-            assert not worker.batches
-            assert not worker.stopped, f"{name} still remembers to stop {worker.stopped}"
+            assert not worker.slots.batches
+            assert not worker.slots.stopped, f"{name} still remembers to stop {worker.slots.stopped}"
             assert worker.mind.slots.available == worker.mind.slots.total
             assert worker.memory.used == worker.memory.used_on_disk == 0
