@@ -13,7 +13,7 @@ from dask.sizeof import sizeof
 from fidelity_tasks import FOLDER, work
 
 import hetsched
-from hetsched.embedded import Embedded
+from hetsched.embedded.cluster import Embedded
 from hetsched.graph.build import build
 from hetsched.server.recording import Recorder
 
@@ -205,7 +205,8 @@ def _run_here(case: Case, path: Path, policy: str) -> None:
     cluster = Embedded(case.threads, case.gpus, sizeof, policy=policy)
     with Recorder(path) as write:
         write(0.0, WorkerJoined("embedded", cluster._capacity))  # it had joined before anybody could listen
-        cluster._scheduler = _Heard(cluster._scheduler, write)  # type: ignore[assignment]
+        feeder = cluster._feeder
+        feeder.scheduler = _Heard(feeder.scheduler, write)  # type: ignore[assignment]
         built = build(case.graph(), ("goal", 0), None, case.notes)
         cluster.run(built.tasks, list(built.places.values()))
         cluster.close()

@@ -22,7 +22,7 @@ from hetsched.client import active
 from hetsched.core.annotations import executor_of
 from hetsched.core.types import Key
 from hetsched.detection import keep, look
-from hetsched.embedded import WORKER, Embedded
+from hetsched.embedded.cluster import WORKER, Embedded
 from hetsched.gpu.devices import count_devices
 from hetsched.graph.build import Built, build
 from hetsched.outcome import run, shaped, values_of

@@ -14,7 +14,7 @@ from hetsched.core.verdicts import lessons
 from hetsched.gpu.learned import Learned
 
 if TYPE_CHECKING:  # the scheduler's process uses this module too, and is not to load what a worker loads
-    from hetsched.embedded import Embedded
+    from hetsched.embedded.cluster import Embedded
 
 __all__ = ["Seen", "keep", "learned", "look", "wanted"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from hetsched.core.commands import KeysFailed
 from hetsched.core.makers import Maker
 from hetsched.core.types import Key, TaskSpec
-from hetsched.embedded import Call, Embedded
+from hetsched.embedded.call import Call
+from hetsched.embedded.cluster import Embedded
 from hetsched.graph.build import Built
 from hetsched.worker.context import put_in_context
 from hetsched.worker.running import Failure

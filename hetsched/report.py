@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from hetsched.core.gpu import Case
 from hetsched.core.types import Key, TaskSpec, prefix_of
 from hetsched.core.verdicts import GpuRow, rows
-from hetsched.embedded import Call
+from hetsched.embedded.call import Call
 
 __all__ = ["Report", "TaskRow", "last_report", "remember"]
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from hetsched.callbacks import Callbacks
 from hetsched.core.types import EACH, Key, TaskSpec
 from hetsched.detection import look
-from hetsched.embedded import LOOK_SECONDS, Call, Embedded
+from hetsched.embedded.call import LOOK_SECONDS, Call
+from hetsched.embedded.cluster import Embedded
 from hetsched.graph.build import Built
 from hetsched.outcome import run, values_of
 

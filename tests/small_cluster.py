@@ -17,7 +17,8 @@ from hetsched.comm.messages import GraphPart, PeerLost
 from hetsched.comm.wire import encode, to_client
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.core.types import Capacity
-from hetsched.server.server import Limits, Server
+from hetsched.server.limits import Limits
+from hetsched.server.server import Server
 from hetsched.worker.peers import Secrets, take_results
 from hetsched.worker.process import Offer, WorkerProcess
 

@@ -333,7 +333,7 @@ def test_nothing_is_left_in_the_cluster():
         hetsched.get({"a": (inc, 1), "b": (lambda x: 1 / 0, "a")}, "b")
     assert hetsched.get({"x": (inc, 1)}, "x") == 2
     gc.collect()
-    assert not cluster._calls
+    assert not cluster._feeder.calls
     assert len(cluster._engine.store) <= 1
 
 

@@ -376,9 +376,9 @@ class World:
         for w in self.workers.values():
             assert not w.store, f"{w.name} still holds {w.store}"
             assert not w.mind.jobs, f"{w.name} still knows {w.mind.jobs}"
-            assert not w.mind.batches
+            assert not w.mind.slots.batches
             assert not w.stopped
-            assert w.mind.available == w.mind.total
+            assert w.mind.slots.available == w.mind.slots.total
         for ws in state.workers.values():
             assert (ws.nbytes, ws.held, ws.occupancy) == (0, 0, 0.0)
             assert not any(ws.assigned.values())

@@ -17,9 +17,10 @@ from hetsched.comm.introduction import introduce
 from hetsched.core.scheduler import Options, Scheduler
 from hetsched.detection import learned
 from hetsched.errors import HetschedError
+from hetsched.server.limits import Limits
 from hetsched.server.plugins import Door, installed_plugins, load_plugin, logged_plugins
 from hetsched.server.recording import Recorder
-from hetsched.server.server import Limits, Server
+from hetsched.server.server import Server
 
 from .ending import watch_signals
 from .parent import Parent

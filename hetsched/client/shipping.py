@@ -1,26 +1,24 @@
-"""From tasks to what goes over the wire: columns of a graph, pickles of functions, and of arguments by the run."""
+"""From tasks to what goes over the wire: columns of a graph, its payloads, and what the scheduler reads of tasks."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import BuiltinFunctionType, FunctionType
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hetsched.comm.columns import Columns, Gathered, Steady, is_bare
-from hetsched.comm.functions import Function, dump_function
+from hetsched.comm.columns import Gathered, Steady
+from hetsched.comm.functions import Function
 from hetsched.comm.messages import GraphPart
-from hetsched.comm.pickling import PYTHON, Pickled, dumps
+from hetsched.comm.pickling import PYTHON
 from hetsched.core.needs import PYTHON as BY_VALUE
-from hetsched.core.types import EACH, Key, Ref, TaskSpec
+from hetsched.core.types import Key, TaskSpec
 from hetsched.detection import wanted
 from hetsched.graph.makers import Makers
 from hetsched.worker.collector import collector_paused
-from hetsched.worker.plan import OnList
 
-from .sayable import check_carried, sayable, sayable_note
+from .payloads import Frames, Payload, Payloads
+from .sayable import sayable, sayable_note
 
-__all__ = ["PART_BYTES", "PART_TASKS", "PAYLOAD_BYTES", "PAYLOAD_TASKS", "Part", "parts_of"]
+__all__ = ["PART_BYTES", "PART_TASKS", "Part", "parts_of"]
 
 PART_TASKS = 2000
 """So many tasks go out in one message."""
@@ -28,18 +26,8 @@ PART_TASKS = 2000
 PART_BYTES = 32 * 2**20
 """A message with so many bytes of frames takes no further payload."""
 
-PAYLOAD_TASKS = 256
-"""So many tasks at most are in one pickle."""
-
-PAYLOAD_BYTES = 1 << 16
-"""A pickle of several tasks has about so many bytes at most, its buffers included."""
-
 _MOST_INPUTS: int = 50_000  # of all tasks of one message
-_BY_NAME = frozenset({FunctionType, BuiltinFunctionType, type})
-_SMALL = frozenset({Ref, int, float, bool, type(None), complex})
 _PYTHON = f"{PYTHON[0]}.{PYTHON[1]}"
-
-Frames = list[Any]
 
 
 class Part(NamedTuple):
@@ -48,13 +36,6 @@ class Part(NamedTuple):
     message: GraphPart
     frames: Frames
     nbytes: int
-
-
-class _Payload(NamedTuple):
-    tasks: int
-    frames: Frames
-    nbytes: int
-    by_value: bool
 
 
 def parts_of(
@@ -99,26 +80,17 @@ def _named(tasks: Sequence[TaskSpec]) -> tuple[list[Key], Sequence[Sequence[int]
 
 
 class _Packer:
-    """Packs the parts of one graph. Functions are known by identity: the tasks keep them alive meanwhile."""
+    """Packs the parts of one graph. Annotations are known by identity: the tasks keep them alive meanwhile."""
 
     def __init__(self, pickle: int, most_bytes: int) -> None:
-        self._pickle = pickle
         self._most_bytes = most_bytes
-        self._functions: dict[int, Function] = {}
-        self._on_list: dict[int, OnList] = {}
+        self._payloads = Payloads(pickle)
         self._notes: dict[tuple[int, bool], dict[str, Any] | None] = {}
-        self._whole: dict[int, Mapping[str, Any]] = {}
-        self._bare: tuple[int, Any, Pickled] | None = None
-        """A payload in which one function and one set of annotations is all there is."""
         self._numbers: dict[int, int] = {}
-        self._run = PAYLOAD_TASKS
         self._makers = Makers() if wanted() else None
-        self._often: Counter[int] | None = None
-        """How many tasks of a message have a function, by id; counted where that matters."""
 
     def pack(self, tasks: Sequence[TaskSpec], total: int, first: int, urgency: int) -> tuple[Part, int]:
         """Make a message of tasks, or of the first of them; returns it and how many it has."""
-        self._often = None
         keys, dependencies = _named(tasks)
         tasks = tasks[: len(keys)] if len(keys) < len(tasks) else tasks
         functions: dict[bytes, int] = {}
@@ -129,7 +101,7 @@ class _Packer:
         noted = Steady()
         nbytes = done = 0
         while done < len(tasks) and (not done or nbytes < self._most_bytes):
-            gathered, used = self._gather(tasks, done)
+            gathered, used = self._payloads.gather(tasks, done)
             places = []
             for function in used:
                 place = functions.setdefault(function.digest, len(data))
@@ -138,7 +110,7 @@ class _Packer:
                     nbytes += len(function.data)
                 places.append(place)
             start = 0
-            for payload in self._pickled(gathered, 0, gathered.places.count, tasks, done):
+            for payload in self._payloads.pickled(gathered, 0, gathered.places.count, tasks, done):
                 payloads.append((payload.tasks, len(payload.frames), places))
                 frames += payload.frames
                 nbytes += payload.nbytes
@@ -157,150 +129,8 @@ class _Packer:
         )  # fmt: skip
         return Part(message, data + frames, nbytes), done
 
-    def _shared(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """One and the same object for wrappers of the same function."""
-        if type(func) is OnList:
-            return self._on_list.setdefault(id(func.func), func)
-        return func
-
-    def _gather(self, tasks: Sequence[TaskSpec], first: int) -> tuple[Gathered, list[Function]]:
-        """What is pickled of the next tasks, as many as are likely to fit, and the functions it speaks of."""
-        known: dict[int, int] = {}
-        notes: dict[int, int] = {}
-        used: list[Function] = []
-        gathered = Gathered()
-        every, kwargs = gathered.args, gathered.kwargs
-        func: Any = None
-        note: Any = None
-        place = which = 0
-        room = PAYLOAD_BYTES
-        each: Any = EACH
-        n = alike = 0  # from ``alike`` on, tasks have the same function and annotations
-        nearest: list[TaskSpec] = [*tasks[first : first + self._run]]
-        for spec in nearest:
-            args: Any = spec.args
-            if args is not each:
-                room -= _known_size(args)
-                if room < 0 and n:
-                    break
-                if not every:
-                    every += [None] * n
-                every.append(args)
-            elif every:
-                every.append(None)
-            if spec.kwargs:
-                kwargs[n] = spec.kwargs
-            if not n or spec.func is not func or spec.annotations is not note or place < 0:
-                gathered.add(place, which, n - alike)
-                alike = n
-                func, note = spec.func, spec.annotations
-                place = self._place(func, spec.key, known, used, tasks)
-                which = self._carried(spec, notes, gathered.notes)
-                if place < 0:
-                    gathered.own[n] = self._shared(func)
-            n += 1
-        gathered.add(place, which, n - alike)
-        return gathered, used
-
-    def _place(
-        self, func: Any, key: Key, known: dict[int, int], used: list[Function], tasks: Sequence[TaskSpec]
-    ) -> int:
-        """The place of a function among those used; -1 for one that is better pickled with its one task."""
-        func = self._shared(func)
-        place = known.get(id(func))
-        if place is None:
-            if type(func) not in _BY_NAME:
-                if self._often is None:
-                    self._often = Counter([id(self._shared(spec.func)) for spec in tasks])
-                if self._often[id(func)] == 1:
-                    return -1
-            place = known[id(func)] = len(used)
-            used.append(self._function(func, key))
-        return place
-
-    def _carried(self, spec: TaskSpec, places: dict[int, int], notes: list[Mapping[str, Any]]) -> int:
-        """Annotations for the task to read, whole. Raises AnnotationError where one cannot be pickled."""
-        note = spec.annotations
-        if not note:
-            return 0
-        place = places.get(id(note))
-        if place is None:
-            if id(note) not in self._whole:
-                check_carried(spec.key, note, self._pickle)
-                self._whole[id(note)] = note
-            notes.append(note)
-            place = places[id(note)] = len(notes)
-        return place
-
-    def _function(self, func: Callable[..., Any], key: Key) -> Function:
-        function = self._functions.get(id(func))
-        if function is None:
-            try:
-                function = self._functions[id(func)] = dump_function(func, self._pickle)
-            except Exception as error:  # the function's own code
-                error.add_note(f"the function of the task {key!r} cannot be sent: {func!r:.200}")
-                raise
-        return function
-
-    def _pickled(
-        self, gathered: Gathered, lo: int, hi: int, tasks: Sequence[TaskSpec], first: int
-    ) -> Iterator[_Payload]:
-        """Pickle a run: as a whole if it is small and known by name to all, else in pieces."""
-        buffers: list[memoryview] = []
-        count = hi - lo
-        columns = gathered.columns(lo, hi)
-        try:
-            data, has_code = self._dump(columns, buffers)
-        except Exception as error:  # an argument's own code
-            if count == 1:
-                error.add_note(f"the arguments of the task {tasks[first + lo].key!r} cannot be sent")
-                raise
-            data, has_code, buffers = b"", True, []
-        nbytes = len(data) + sum(view.nbytes for view in buffers)
-        if count > 1 and has_code:
-            alone = [payload for n in range(lo, hi) for payload in self._pickled(gathered, n, n + 1, tasks, first)]
-            yield from self._together(gathered, lo, alone)
-        elif count > 1 and nbytes > 2 * PAYLOAD_BYTES:
-            size = max(1, min(count // 2, count * PAYLOAD_BYTES // nbytes))
-            self._run = max(size, PAYLOAD_TASKS // 8)
-            for start in range(lo, hi, size):
-                yield from self._pickled(gathered, start, min(start + size, hi), tasks, first)
-        else:
-            if nbytes < PAYLOAD_BYTES // 2:
-                self._run = min(PAYLOAD_TASKS, 2 * self._run)
-            yield _Payload(count, [data, *buffers], nbytes, has_code)
-
-    def _dump(self, columns: Columns, buffers: list[memoryview]) -> tuple[bytes, bool]:
-        """Pickle columns; those with no arguments are often those of the payload before."""
-        if is_bare(columns):
-            if self._bare is None or self._bare[0] != columns[0] or self._bare[1] is not columns[5][0]:
-                self._bare = columns[0], columns[5][0], dumps(columns, self._pickle, (), buffers)
-            pickled = self._bare[2]
-        else:
-            pickled = dumps(columns, self._pickle, (), buffers)
-        return pickled.data, pickled.has_code
-
-    def _together(self, gathered: Gathered, lo: int, alone: list[_Payload]) -> Iterator[_Payload]:
-        """Join small neighbours that are alike: by value, or by name."""
-        start = 0
-        while start < len(alone):
-            by_value = alone[start].by_value
-            nbytes = 0
-            end = start
-            while end < len(alone) and alone[end].by_value is by_value and (end == start or nbytes < PAYLOAD_BYTES):
-                nbytes += alone[end].nbytes
-                end += 1
-            if end == start + 1:
-                yield alone[start]
-            else:
-                buffers: list[memoryview] = []
-                data, _, has_code, _ = dumps(gathered.columns(lo + start, lo + end), self._pickle, (), buffers)
-                nbytes = len(data) + sum(view.nbytes for view in buffers)
-                yield _Payload(end - start, [data, *buffers], nbytes, has_code)
-            start = end
-
     def _note_all(
-        self, gathered: Gathered, start: int, payload: _Payload, used: list[Function],
+        self, gathered: Gathered, start: int, payload: Payload, used: list[Function],
         notes: dict[int, dict[str, Any]], noted: Steady, keys: Sequence[Key], done: int,
     ) -> None:  # fmt: skip
         """Say to the scheduler what the tasks of a payload are annotated with, and which have code inside."""
@@ -327,17 +157,3 @@ class _Packer:
                 sent[BY_VALUE] = _PYTHON
             self._notes[known] = sent
         return sent
-
-
-def _known_size(args: tuple[Any, ...]) -> int:
-    """The bytes of arguments that say how many they have."""
-    size = 0
-    for arg in args:
-        kind = type(arg)
-        if kind in _SMALL:
-            continue
-        if kind is str or kind is bytes or kind is bytearray:
-            size += len(arg)
-        elif kind.__module__ == "numpy":
-            size += getattr(arg, "nbytes", 0)
-    return size

@@ -7,7 +7,7 @@ that will need it. So they are run by this mind, which speaks the scheduler's la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from hetsched.core.commands import Command, FetchKeys, KeysReady, RunTask, RunTasks
@@ -16,9 +16,11 @@ from hetsched.core.needs import rank_of
 from hetsched.core.state import State
 from hetsched.core.types import TaskId, TaskSpec, WorkerId
 from hetsched.worker.instructions import SlotsChanged
+from hetsched.worker.thresholds import MemoryState
 
 from .hands import Hands
 from .model import Machine
+from .shelf import Shelf
 from .world import World
 
 __all__ = ["CORES", "FixedHands", "FixedMind", "FixedTask", "StrictHands"]
@@ -102,18 +104,33 @@ class FixedMind:
         return max(self.tasks[reader].priority + (0 if self._left[reader] else _SOON) for reader in here)
 
 
+class FixedShelf(Shelf):
+    """Keeps each of a task's outputs beside its result."""
+
+    def __init__(
+        self, world: World, machine: Machine, changed: Callable[[MemoryState], None], outputs: Sequence[Sequence[int]]
+    ) -> None:
+        super().__init__(world, machine, changed)
+        self._outputs = outputs
+
+    def keep(self, task: TaskId, value: int) -> None:
+        """Take a result in, and with it the outputs of its task."""
+        super().keep(task, value)
+        if task < len(self._outputs):
+            for output in self._outputs[task]:
+                super().keep(output, value)
+
+
 class FixedHands(Hands):
     """A worker that can be asked for each of a task's outputs."""
 
     def __init__(self, world: World, machine: Machine, name: str, outputs: Sequence[Sequence[int]]) -> None:
-        super().__init__(world, machine, name)
         self._outputs = outputs
+        super().__init__(world, machine, name)
 
-    def _keep(self, task: TaskId, value: int) -> None:
-        super()._keep(task, value)
-        if task < len(self._outputs):
-            for output in self._outputs[task]:
-                super()._keep(output, value)
+    def make_shelf(self) -> Shelf:
+        """Make what it keeps results and outputs in."""
+        return FixedShelf(self.world, self.machine, self._memory_changed, self._outputs)
 
 
 class StrictHands(FixedHands):
@@ -123,9 +140,9 @@ class StrictHands(FixedHands):
         """Start tasks one by one, the first first, while they fit."""
         self._is_closed = False
         mind, now = self.mind, self.world.clock.now
-        lane = mind.lanes["cpu"]
+        lane = mind.slots.lanes["cpu"]
         while True:
             job = lane.ready.first()
-            if job is None or any(mind.available[name] < amount for name, amount in job.resources):
+            if job is None or any(mind.slots.available[name] < amount for name, amount in job.resources):
                 return
             self._obey(mind.handle(SlotsChanged("cpu", lane.slots - lane.free + 1), now))

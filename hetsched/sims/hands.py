@@ -8,16 +8,13 @@ from typing import Any, Final, assert_never
 
 from hetsched.core.commands import WorkerCommand
 from hetsched.core.events import CapacityChanged
-from hetsched.core.evidence import Evidence
-from hetsched.core.types import Capacity, Outcome, TaskId
+from hetsched.core.types import Capacity, TaskId
 from hetsched.worker.check import check
 from hetsched.worker.instructions import (
-    BatchExecuted,
     Drop,
     Execute,
     Fetch,
     Instruction,
-    Item,
     KeysFetched,
     Reclaim,
     SlotsChanged,
@@ -30,19 +27,14 @@ from hetsched.worker.state import WorkerState
 from hetsched.worker.thresholds import MemoryState
 from hetsched.worker.transfers import Transfers
 
-from .batch import LEFT, Batch
-from .detection import sign_of
-from .device import Device
-from .memory import Memory
-from .model import Machine, Task
+from .batch import Batch
+from .model import Machine
 from .network.transfer import Transfer
-from .noise import factor
+from .shelf import Shelf
+from .slots import Slots
 from .world import World
 
-__all__ = ["SLICE_SECONDS", "Hands"]
-
-SLICE_SECONDS: Final = 0.005
-"""A batch that lasts longer hands the rest back, as ``hetsched.worker.running`` has it."""
+__all__ = ["Hands"]
 
 _CLOSED: Final = 1 << 40
 
@@ -61,18 +53,15 @@ class Hands:
         slots = machine.slots()
         self.mind = WorkerState(name, slots, machine.all_resources())
         self.number = world.trace.number_of(name)
-        self.store: dict[TaskId, int] = {}
-        """The results it holds, with their bytes."""
-        self.values: dict[TaskId, int] = {}
-        """Their values, where the simulation keeps them."""
-        self.batches: dict[int, Batch] = {}
-        self.stopped: set[TaskId] = set()
-        self.memory = Memory(world.clock, self.store, machine.memory, machine.disk, self._memory_changed)
-        self.device = Device(world.tasks, machine.pcie) if machine.pcie else None
+        self.shelf = shelf = self.make_shelf()
+        self.store = shelf.store
+        self.values = shelf.values
+        self.memory = shelf.memory
+        self.device = shelf.device
+        self.slots = Slots(world, machine, self.number, shelf)
+        self.busy = self.slots.busy
         self.alive = True
         self.frozen = False
-        self.busy: dict[str, float] = dict.fromkeys(slots, 0.0)
-        """Seconds its slots of each executor were busy together."""
         self.unreachable = False
         """Whether nothing it says or is told arrives, for now."""
         self._backlog: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -81,9 +70,10 @@ class Hands:
         self._is_closed = False
         self._closing = [SlotsChanged(lane, count - _CLOSED) for lane, count in slots.items()]
         self._opening = [SlotsChanged(lane, count) for lane, count in slots.items()]
-        self._places = {lane: self.number << 8 | world.trace.executor_number(lane) for lane in slots}
-        self._kinds = {lane: machine.class_of(lane) for lane in slots}
-        self._free_slots = {lane: list(range(count - 1, -1, -1)) for lane, count in slots.items()}
+
+    def make_shelf(self) -> Shelf:
+        """Make what it keeps results in."""
+        return Shelf(self.world, self.machine, self._memory_changed)
 
     def capacity(self) -> Capacity:
         """What it announces."""
@@ -127,7 +117,7 @@ class Hands:
                     self.world.server.told(self, instruction.message)
                 case Drop():
                     for task in instruction.tasks:
-                        self._drop(task)
+                        self.shelf.drop(task)
                 case Fetch():
                     self.world.network.ask(self, instruction.peer, instruction.tasks)
                 case Stop():
@@ -154,7 +144,7 @@ class Hands:
         """What was asked of a peer has come, or has not."""
         if not self._asleep(self.receive, transfer):
             for task in transfer.came:
-                self._keep(task, transfer.values.get(task, 0))
+                self.shelf.keep(task, transfer.values.get(task, 0))
             if transfer.came and self.machine.pool is not None:
                 now = self.world.clock.now
                 self._measured.note(transfer.source, transfer.nbytes, now - transfer.sent)
@@ -177,26 +167,10 @@ class Hands:
         self.alive = False
         self.store.clear()
         self.values.clear()
-        self.batches.clear()
+        self.slots.batches.clear()
         self._backlog.clear()
 
-    # Results
-
-    def _keep(self, task: TaskId, value: int) -> None:
-        nbytes = self.world.tasks[task].nbytes
-        if task not in self.store:
-            self.store[task] = nbytes
-            self.memory.keep(nbytes)
-        if self.world.has_values:
-            self.values[task] = value
-
-    def _drop(self, task: TaskId) -> None:
-        nbytes = self.store.pop(task, None)
-        if nbytes is not None:
-            self.memory.forget(task, nbytes)
-            self.values.pop(task, None)
-            if self.device is not None:
-                self.device.there.discard(task)
+    # Memory
 
     def _memory_changed(self, state: MemoryState) -> None:
         """Tell the scheduler to wait, or that it may go on; or end."""
@@ -215,131 +189,27 @@ class Hands:
     # Running
 
     def _execute(self, order: Execute) -> None:
-        """Find out what a batch will come to, and have its end happen."""
-        executor, number, items, _ = order
-        world = self.world
-        batch = self.batches[number] = Batch(number, executor, self._free_slots[executor].pop())
-        kind = self._kinds[executor]
-        now = start = world.clock.now
-        runs = batch.runs
-        made: dict[TaskId, int] = {}
-        for n, item in enumerate(items):
-            value, error = self._foresee(item, made)
-            stop = start if error is LEFT else start + self._seconds(item, kind)
-            runs.append((item, start, stop, value, error))
-            start = stop
-            if stop - now > SLICE_SECONDS:
-                batch.rest.extend(left[0] for left in items[n + 1 :])
-                break
-        world.clock.at(start, self.end, batch, 0)
-
-    def _foresee(self, item: Item, made: dict[TaskId, int]) -> tuple[int, Any]:
-        """The value a task will have, and its error; ``made`` are the values made before it in its batch."""
-        task, attempt, _, inputs, _ = item
-        store = self.store
-        for i in inputs:
-            if i not in store and i not in made:
-                return 0, LEFT
-        if task in self.stopped:
-            return 0, LEFT
-        world = self.world
-        error = world.fails(task, attempt) if world.fails is not None else None
-        if error is not None:
-            return 0, error
-        value = 0
-        if world.has_values:
-            value = world.value_of(task, [made[i] if i in made else self.values[i] for i in inputs])
-        made[task] = value
-        return value, None
-
-    def _seconds(self, item: Item, kind: str) -> float:
-        world = self.world
-        scenario = world.scenario
-        seconds = world.tasks[item[0]].seconds_on(kind) / self.machine.speed
-        if world.is_noisy:
-            seconds *= factor(scenario.noise, scenario.seed, item[0], item[1])
-        if self.memory.on_disk:
-            seconds += self.memory.read(item[3])
-        if self.device is not None and item[3]:
-            seconds += self.device.crossing(item[3], kind == "gpu", self.store)
-        return seconds + scenario.overhead
+        """Begin a batch, and have its end happen."""
+        batch = self.slots.begin(order)
+        self.world.clock.at(batch.end, self.end, batch, 0)
 
     def end(self, batch: Batch, version: int) -> None:
         """A batch is through."""
         if batch.version != version or self._asleep(self.end, batch, version):
             return
-        del self.batches[batch.number]
-        self._free_slots[batch.executor].append(batch.slot)
-        place = self._places[batch.executor]
-        world = self.world
-        trace = world.trace
-        done: list[Outcome] = []
-        failed: list[tuple[TaskId, int, Any, bool]] = []
-        left: list[TaskId] = []
-        missing: list[TaskId] = []
-        keep: set[TaskId] = set()
-        if not trace.is_over:
-            self.busy[batch.executor] += batch.runs[-1][2] - batch.runs[0][1]
-        for item, start, stop, value, error in batch.runs:
-            task, attempt, _, inputs, drops = item
-            if error is LEFT:
-                left.append(task)
-                missing.extend(i for i in inputs if i not in self.store)
-                keep.update(inputs)
-                continue
-            trace.ran_task(task, place, batch.slot, attempt, start, stop, error is not None)
-            if error is not None:
-                failed.append((task, attempt, error, True))
-                keep.update(inputs)
-                self._drop(task)
-                continue
-            if task not in self.stopped:
-                self._keep(task, value)
-            for i in drops:
-                if i not in keep:
-                    self._drop(i)
-            made = world.tasks[task]
-            done.append((task, attempt, start, stop, made.nbytes, self._left_on_device(task, made, batch.executor)))
-        if self.stopped:
-            self.stopped.difference_update(batch.rest)
-            self.stopped.difference_update(run[0][0] for run in batch.runs)
-        seen = self._seen(done) if world.is_watched else ()
-        self.feed(
-            BatchExecuted(batch.number, done, failed, left + batch.rest, missing, seen, watched=world.is_watched)
-        )
-
-    def _left_on_device(self, number: TaskId, task: Task, executor: str) -> int:
-        """Bytes of its result on a device; one that was only taken for a device's task leaves nothing there."""
-        found = task.cuda_nbytes or 0 if self.world.is_looking and not task.is_gpu_task else task.on_device(executor)
-        if self.device is not None and found:
-            self.device.there.add(number)
-        return found
-
-    def _seen(self, done: Sequence[Outcome]) -> list[tuple[TaskId, Evidence]]:
-        """What their runs have shown of a device."""
-        scenario, tasks = self.world.scenario, self.world.tasks
-        found = []
-        for task, attempt, *_ in done:
-            sign = sign_of(scenario.detection, tasks[task], task, attempt, scenario.seed)
-            if sign is not None:
-                found.append((task, sign))
-        return found
+        self.feed(self.slots.end(batch))
 
     def _reclaim(self, number: int, count: int) -> None:
-        batch = self.batches.get(number)
+        batch = self.slots.batches.get(number)
         taken: list[TaskId] = []
         if batch is not None:
-            taken = batch.take_back(count, self.world.clock.now)
+            taken = self.slots.take_back(batch, count)
             self._foretell(batch)
-            self.stopped.difference_update(taken)
         self._obey(self.mind.handle(TasksReclaimed(number, taken), self.world.clock.now))
 
     def _stop(self, tasks: Sequence[TaskId]) -> None:
-        self.stopped.update(tasks)
-        for batch in self.batches.values():
-            if len(batch.runs) > 1:
-                batch.skip(tasks, self.world.clock.now)
-                self._foretell(batch)
+        for batch in self.slots.stop(tasks):
+            self._foretell(batch)
 
     def _foretell(self, batch: Batch) -> None:
         """Its end has changed."""

@@ -16,31 +16,31 @@ def check(mind: WorkerState) -> None:
     for task, job in mind.jobs.items():
         assert job.id == task
         _check_job(mind, job)
-    queued = {(name, job) for name, lane in mind.lanes.items() for job in lane.ready}
+    queued = {(name, job) for name, lane in mind.slots.lanes.items() for job in lane.ready}
     for job in mind.jobs.values():
         if job.phase is JobPhase.READY:
             assert (job.executor, job) in queued, f"{job!r} is ready and not in its executor's queue"
-    used = dict.fromkeys(mind.lanes, 0)
+    used = dict.fromkeys(mind.slots.lanes, 0)
     in_use: dict[str, float] = {}
-    for batch in mind.batches.values():
+    for batch in mind.slots.batches.values():
         if not batch.yielded:
             used[batch.executor] += 1
             for name, amount in batch.resources:
                 in_use[name] = in_use.get(name, 0.0) + amount
-        several = mind.admission.several and batch.executor == GPU
+        several = mind.slots.admission.several and batch.executor == GPU
         assert (batch.device >= 0) == several, f"batch {batch.number} on device {batch.device}"
         for job in batch.jobs.values():
             assert job.phase in (JobPhase.QUEUED, JobPhase.CANCELLED), f"{job!r} is in a batch"
-    for name, lane in mind.lanes.items():
+    for name, lane in mind.slots.lanes.items():
         assert lane.free == lane.slots - used[name], f"{name}: {lane.free} of {lane.slots} free, {used[name]} used"
     for name, amount in in_use.items():
-        assert mind.total.get(name, 0.0) - amount == mind.available[name], f"{name}: {mind.available}"
+        assert mind.slots.total.get(name, 0.0) - amount == mind.slots.available[name], f"{name}: {mind.slots.available}"
 
 
 def _check_job(mind: WorkerState, job: Job) -> None:
     assert job.phase is not JobPhase.CANCELLED, f"{job!r} is still known"
     if job.phase is JobPhase.QUEUED:
-        assert any(batch.jobs.get(job.id) is job for batch in mind.batches.values()), f"{job!r} is in no batch"
+        assert any(batch.jobs.get(job.id) is job for batch in mind.slots.batches.values()), f"{job!r} is in no batch"
     if job.phase is JobPhase.ABSENT:
         expected = mind.fetcher.expects(job.id) or any(d.phase in _ORDERED for d in job.dependents)
         assert expected, f"a place is kept for {job!r}, which nobody reads"

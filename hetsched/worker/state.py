@@ -7,22 +7,16 @@ from typing import Any, assert_never
 
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks, RunTasks
 from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, TasksFinished, TasksReturned
-from hetsched.core.needs import DEEPER
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
-from .admission import NO_DEVICE, Admission
-from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
 from .homes import locate
 from .instructions import (
-    ANY_DEVICE,
     BatchExecuted,
     Drop,
-    Execute,
     Instruction,
     KeysFetched,
-    Reclaim,
     SlotRegained,
     SlotsChanged,
     SlotYielded,
@@ -31,9 +25,10 @@ from .instructions import (
     Tell,
     WorkerInput,
 )
-from .jobs import ABSENT, CANCELLED, HELD, NOBODY, QUEUED, READY, WAITING, Batch, Job, Kind, Lane
-from .lanes import GPU, Finder, kind_of, misplaced, shift
+from .jobs import ABSENT, CANCELLED, HELD, NOBODY, QUEUED, READY, WAITING, Batch, Job, Kind
+from .lanes import GPU, Finder, kind_of
 from .letting_go import absent, count_off, leave_inputs, put_down
+from .slots import Slots
 
 __all__ = ["WorkerState"]
 
@@ -46,14 +41,9 @@ class WorkerState:
     ) -> None:
         self.worker = worker
         self.jobs: dict[TaskId, Job] = {}
-        self.lanes: dict[str, Lane] = {name: Lane(slots) for name, slots in executors.items()}
-        self.batches: dict[int, Batch] = {}
-        self.total = dict(resources)
-        self.available: dict[str, float] = dict(resources)
+        self.slots = Slots(executors, resources, devices)
         self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
-        self._next_batch = 0
-        self.admission = Admission(devices, executors.get(GPU, 0))
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -70,28 +60,26 @@ class WorkerState:
                 for name, gpu in event.kinds:
                     kind_of(self.kinds, name).gpu = gpu
                 found = [(self.jobs.get(task), executor) for task, executor in event.tasks]
-                self._shift([(job, executor) for job, executor in found if job is not None], out)
+                moves = [(job, executor) for job, executor in found if job is not None]
+                self._return(self.slots.shift(moves, out), out)
             case CancelTasks() | FreeKeys():
                 self._forget(event.tasks, out, done=isinstance(event, FreeKeys))
             case TasksReclaimed():
-                batch = self.batches.get(event.batch)
+                batch = self.slots.batches.get(event.batch)
                 if batch is not None and event.tasks:
                     batch.asked = False
-                    self._put_back(batch, event.tasks, out)
+                    self._return(self.slots.put_back(batch, event.tasks), out)
             case SlotYielded():
-                self._slot_yielded(event.batch, out)
+                self.slots.give_up(event.batch, out)
             case SlotRegained():
-                self._slot_regained(event.batch)
+                self.slots.regain(event.batch)
             case SlotsChanged():
-                lane = self.lanes.setdefault(event.executor, Lane(event.slots))
-                if lane.slots != event.slots:
-                    lane.free += event.slots - lane.slots
-                    lane.slots = event.slots
+                self.slots.resize(event.executor, event.slots)
             case KeysFetched():
                 self._keys_fetched(event, out)
             case _:
                 assert_never(event)
-        self._fill(out)
+        self.slots.fill(self.jobs, out)
         self.fetcher.ask(out)
         return out
 
@@ -100,7 +88,7 @@ class WorkerState:
     def _run_tasks(self, event: RunTasks, out: list[Instruction]) -> None:  # noqa: C901 - hot
         jobs = self.jobs
         kinds = self.kinds
-        lanes = self.lanes
+        lanes = self.slots.lanes
         places: list[TaskId] = []
         for order in event.tasks:
             task: Any = order[0]  # an id as the object it is, which compiled code need not make anew
@@ -171,117 +159,16 @@ class WorkerState:
 
     # Execution
 
-    def _fill(self, out: list[Instruction]) -> None:
-        """Give every free slot a batch, as far as there is anything to do."""
-        for executor, lane in self.lanes.items():
-            waiting = lane.ready.levels
-            if not waiting and lane.free == lane.slots:
-                continue
-            while lane.free > 0:
-                if not waiting:
-                    self._reclaim_for(executor, out)
-                    break
-                deeper = not lane.yielded or self._is_deeper(lane)
-                if not deeper and lane.free <= len(lane.yielded):
-                    break
-                device = ANY_DEVICE
-                if executor == GPU:
-                    device = self.admission.place(lane, self.batches.values(), executor, self.jobs, deeper)
-                    if device == NO_DEVICE:
-                        break
-                jobs = pick(lane, executor, self.available, device, self.jobs)
-                if not jobs:
-                    break
-                lane.free -= 1
-                number = self._next_batch
-                self._next_batch += 1
-                batch = self.batches[number] = Batch(number, executor, jobs[0].resources)
-                batch.level = jobs[0].level
-                batch.device = device
-                self._take_resources(batch, -1.0)
-                out.append(Execute(executor, number, items_of(batch, jobs, self.jobs), device))
-
-    def _is_deeper(self, lane: Lane) -> bool:
-        """Tell whether what is next was asked for by a task that waits: others would stack up on it in its thread."""
-        job = lane.ready.first()
-        return job is not None and job.level < min(lane.yielded) - DEEPER
-
-    def _take_resources(self, batch: Batch, sign: float) -> None:
-        for name, amount in batch.resources:
-            self.available[name] = self.available.get(name, 0.0) + sign * amount
-
-    def _reclaim_for(self, executor: str, out: list[Instruction]) -> None:
-        """A slot is free and nothing waits: share out the batch of another that has most to share."""
-        most = fullest(self.batches.values(), executor)
-        if most is not None:
-            most.asked = True
-            out.append(Reclaim(most.number, len(most.jobs) // 2))
-
-    def _shift(self, moves: list[tuple[Job, str]], out: list[Instruction]) -> None:
-        """Move jobs to other executors, and put down those for which there is none; what runs stays."""
-        if not moves:
-            return
-        homeless = shift(moves, self.lanes)
-        for batch in misplaced(self.batches.values()):
-            batch.asked = True
-            out.append(Reclaim(batch.number, len(batch.jobs)))
-        self._return(homeless, out)
-
     def _return(self, homeless: list[Job], out: list[Instruction]) -> None:
+        """Put down jobs for which there is no executor here."""
         if homeless:
             if again := [job.id for job in homeless if job.attempt]:
                 out.append(Drop(again))  # what an earlier attempt, or another worker's, may have left here
             out.append(Tell(TasksReturned(self.worker, [(job.id, job.attempt) for job in homeless])))
             absent(homeless, self.jobs, self.fetcher)
 
-    def _put_back(self, batch: Batch, tasks: Iterable[TaskId], out: list[Instruction]) -> None:
-        """Tasks of a batch that were not run go back to wait for a slot or an input."""
-        homeless: list[Job] = []
-        for task in tasks:
-            job = batch.jobs.pop(task, None)
-            if job is None or job.phase is not QUEUED:
-                continue
-            batch.independent -= not job.waiting
-            lane = self.lanes.get(job.executor)
-            if lane is None:
-                homeless.append(job)
-            elif job.waiting:
-                job.phase = WAITING
-            else:
-                job.phase = READY
-                lane.ready.push(job)
-        self._return(homeless, out)
-
-    def _slot_yielded(self, number: int, out: list[Instruction]) -> None:
-        batch = self.batches[number]
-        batch.yielded = True
-        lane = self.lanes[batch.executor]
-        lane.free += 1
-        if batch.executor == "gpu":
-            lane.yielded.append(batch.level)
-        self._take_resources(batch, 1.0)
-        if len(batch.jobs) > 1:
-            out.append(Reclaim(number, len(batch.jobs)))
-
-    def _slot_regained(self, number: int) -> None:
-        batch = self.batches[number]
-        batch.yielded = False
-        lane = self.lanes[batch.executor]
-        lane.free -= 1
-        if batch.executor == "gpu":
-            lane.yielded.remove(batch.level)
-        self._take_resources(batch, -1.0)
-
     def _batch_executed(self, event: BatchExecuted, out: list[Instruction]) -> None:
-        batch = self.batches.pop(event.batch)
-        self.admission.room = event.device_room
-        if batch.device != ANY_DEVICE:
-            self.admission.before = batch.device
-        if batch.yielded:
-            self.lanes[batch.executor].yielded = [n for n in self.lanes[batch.executor].yielded if n != batch.level]
-        else:
-            self.lanes[batch.executor].free += 1
-            self._take_resources(batch, 1.0)
+        batch = self.slots.end(event)
         drop: list[TaskId] = []
         untold: list[TaskId] = []
         self._done(batch, event, drop, untold)
@@ -298,8 +185,8 @@ class WorkerState:
             if not job.dependents:
                 del self.jobs[job.id]
         lost = {**missed(batch, event, self.jobs), **dict.fromkeys(untold)}
-        self._put_back(batch, reversed(event.left), out)
-        self._shift(self.finder.moves(self.jobs), out)
+        self._return(self.slots.put_back(batch, reversed(event.left)), out)
+        self._return(self.slots.shift(self.finder.moves(self.jobs), out), out)
         if lost:
             self._lose(list(lost), out)
         if drop:
@@ -312,7 +199,7 @@ class WorkerState:
     def _done(self, batch: Batch, event: BatchExecuted, drop: list[TaskId], untold: list[TaskId]) -> None:
         jobs = self.jobs
         in_batch = batch.jobs
-        lanes = self.lanes
+        lanes = self.slots.lanes
         outcomes: Sequence[tuple[Any, Any, float, float, int, Any]] = event.done
         for task, _, start, stop, nbytes, cuda_nbytes in outcomes:
             job = in_batch.pop(task)
@@ -371,7 +258,7 @@ class WorkerState:
                 d.waiting -= 1
                 if not d.waiting and d.phase is WAITING:
                     d.phase = READY
-                    self.lanes[d.executor].ready.push(d)
+                    self.slots.lanes[d.executor].ready.push(d)
             job.dependents = NOBODY
         lost = self.fetcher.came(event)
         if drop:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hetsched.client import shipping
+from hetsched.client.payloads import PAYLOAD_BYTES
 from hetsched.client.shipping import parts_of
 from hetsched.comm.packets import decode_header, encode_header
 from hetsched.comm.payloads import Depot, Supplies
@@ -154,7 +155,7 @@ def test_arguments_that_turn_out_large_are_cut_up():
     ((message, frames),) = parts = ship(tasks)
     sizes = [len(frame) for frame in frames[1:]]
     assert sum(count for count, _, _ in message.payloads) == 300
-    assert max(sizes) <= 2 * shipping.PAYLOAD_BYTES
+    assert max(sizes) <= 2 * PAYLOAD_BYTES
     assert run(tasks, parts)[0] == [1] * 300
 
 

@@ -21,7 +21,7 @@ from hetsched.core.events import GraphReleased, KeysReleased
 from hetsched.core.needs import PYTHON
 from hetsched.core.scheduler import Options
 from hetsched.errors import ConnectionLost, Rejected
-from hetsched.server.server import Limits
+from hetsched.server.limits import Limits
 from hetsched.worker.peers import Secrets
 from hetsched.worker.plan import OnList
 from hetsched.worker.process import Offer, WorkerProcess

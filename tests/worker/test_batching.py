@@ -126,7 +126,7 @@ def test_what_has_no_uses_is_not_dropped() -> None:
 def test_a_result_is_counted_on_over_batches() -> None:
     mind = a_mind()
     mind.handle(RunTasks("w", [order(0, uses=2), order(1, 0, prefix="new"), order(2, 0, prefix="newer")]), 0.0)
-    number = max(mind.batches)
+    number = max(mind.slots.batches)
     (one,) = [i for i in mind.handle(BatchExecuted(number, [(0, 0, 0.0, FAST, 8, 0)], [], []), 0.0)
               if isinstance(i, Execute)]  # fmt: skip
     assert [(item[0], list(item[4])) for item in one.items] == [(1, [])]

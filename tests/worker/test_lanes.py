@@ -127,7 +127,7 @@ class Devices:
 
     def done(self, batch, room=None, on=()):
         """End a batch; ``on`` tells of results which device they are on, and how many bytes."""
-        (task,) = self.bench.mind.batches[batch].jobs
+        (task,) = self.bench.mind.slots.batches[batch].jobs
         outcome = (task, 0, 0.0, 0.01, 100, 100)
         return places(self.bench(BatchExecuted(batch, [outcome], [], [], device_room=room, located=on)))
 
@@ -307,7 +307,7 @@ def test_results_of_peers_count_too() -> None:
     d.bench.known(q=0.01)
     b = d.bench
     assert [type(one) for one in b.run(order(8, 0, prefix="q"))] == [Execute]
-    assert (b.mind.batches[b.last].executor, b.mind.batches[b.last].device) == ("gpu", 1)
+    assert (b.mind.slots.batches[b.last].executor, b.mind.slots.batches[b.last].device) == ("gpu", 1)
 
 
 def test_short_tasks_go_together_where_their_inputs_are() -> None:
@@ -320,7 +320,7 @@ def test_short_tasks_go_together_where_their_inputs_are() -> None:
         d.bench(BatchExecuted(batch, [ok(task) for task in tasks], [], []))
     assert d.read((17, 0), (18, 1), (19, 2), (20, 3), prefix="q") == [([17], 0), ([18], 1)]
     d.bench(BatchExecuted(d.bench.last, [ok(18)], [], []))
-    assert d.bench.mind.batches[d.bench.last].jobs.keys() == {19}  # an idle device takes what there is
+    assert d.bench.mind.slots.batches[d.bench.last].jobs.keys() == {19}  # an idle device takes what there is
 
 
 # By what it sees
@@ -344,7 +344,7 @@ def test_tasks_that_follow_their_inputs_do_not_move_their_kind() -> None:
     b.run(order(0, executor="gpu", resources=(("GPU", 1.0),)), order(1, 0, prefix="q"))
     b(BatchExecuted(1, [on_device(0)], [], []))
     assert b.mind.jobs[1].executor == "gpu"
-    b(BatchExecuted(max(b.mind.batches), [on_device(1)], [], []))
+    b(BatchExecuted(max(b.mind.slots.batches), [on_device(1)], [], []))
     assert not b.mind.kinds["q"].gpu
 
 

@@ -62,9 +62,9 @@ class Bench:
     def known(self, **seconds):
         """Let the mind have seen tasks of these prefixes, each as long as said."""
         for i, (prefix, length) in enumerate(seconds.items()):
-            executor = next(iter(self.mind.lanes))
+            executor = next(iter(self.mind.slots.lanes))
             self(RunTasks("w", [order(-1 - i, prefix=prefix, executor=executor)]))
-            self(BatchExecuted(max(self.mind.batches), [(-1 - i, 0, 0.0, length, 8, 0)], [], []))
+            self(BatchExecuted(max(self.mind.slots.batches), [(-1 - i, 0, 0.0, length, 8, 0)], [], []))
             self(FreeKeys("w", [-1 - i]))
 
     def __call__(self, event):
@@ -78,7 +78,7 @@ class Bench:
     @property
     def last(self):
         """The number of the latest batch."""
-        return max(self.mind.batches)
+        return max(self.mind.slots.batches)
 
     def executed(self, batch, *done, failed=(), left=(), missing=(), seconds=1e-5):
         outcomes = [ok(task, seconds) for task in done]
@@ -86,9 +86,9 @@ class Bench:
 
     def assert_idle(self, *held):
         assert sorted(self.mind.jobs) == sorted(held)
-        assert self.mind.batches == {}
-        assert all(lane.free == lane.slots for lane in self.mind.lanes.values())
-        assert self.mind.available == self.mind.total
+        assert self.mind.slots.batches == {}
+        assert all(lane.free == lane.slots for lane in self.mind.slots.lanes.values())
+        assert self.mind.slots.available == self.mind.slots.total
 
 
 def order(task, *inputs, prefix="f", executor="cpu", uses=0, attempt=0, rank=None, resources=(), holders=()):
@@ -272,7 +272,7 @@ def test_a_task_that_waits_gives_its_slot_up() -> None:
     assert b(SlotYielded(1)) == []
     assert b.run(order(1, prefix="new")) == [Execute("cpu", 2, (item(1),))]
     assert b(SlotRegained(1)) == []
-    assert b.mind.lanes["cpu"].free == -1
+    assert b.mind.slots.lanes["cpu"].free == -1
     # One slot too many is in use, so nothing new starts until there is room.
     assert b.run(order(2, prefix="new")) == []
     assert b.executed(2, 1) == [finished(1)]
@@ -298,7 +298,7 @@ def test_resources_come_back_while_a_task_waits() -> None:
     assert b.run(order(0, resources=m), order(1, resources=m, prefix="new")) == [Execute("cpu", 1, (item(0),))]
     assert b(SlotYielded(1)) == [Execute("cpu", 2, (item(1),))]
     assert b(SlotRegained(1)) == []
-    assert b.mind.available == {"m": -1.0}
+    assert b.mind.slots.available == {"m": -1.0}
     assert b.executed(2, 1) == [finished(1)]
     assert b.executed(1, 0) == [finished(0)]
     b.assert_idle(0, 1)
@@ -335,7 +335,7 @@ def test_what_is_in_use_is_waited_for_and_others_pass() -> None:
         Execute("cpu", 2, (item(2),)),
         Execute("cpu", 3, (item(3),)),
     ]
-    assert b.mind.available == {"m": 0.0}
+    assert b.mind.slots.available == {"m": 0.0}
     assert b.executed(1, 0) == [finished(0)]
     assert b.executed(3, 3) == [finished(3), Execute("cpu", 4, (item(1),))]
     assert b.executed(4, 1) == [finished(1)]
@@ -594,8 +594,8 @@ def test_the_check_sees_what_is_wrong() -> None:
     spoils = [
         lambda m: setattr(m.jobs[1], "waiting", 0),
         lambda m: m.jobs[0].dependents.clear(),
-        lambda m: setattr(m.lanes["cpu"], "free", 1),
-        lambda m: m.batches.clear(),
+        lambda m: setattr(m.slots.lanes["cpu"], "free", 1),
+        lambda m: m.slots.batches.clear(),
         lambda m: m.jobs.pop(0),
     ]
     for spoil in spoils:

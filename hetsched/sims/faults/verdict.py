@@ -89,8 +89,8 @@ def _check_nothing_is_left(simulation: Simulation) -> None:
             assert isinstance(worker, Hands)
             assert not worker.store, f"{name} still holds {worker.store}"
             assert not worker.mind.jobs, f"{name} still knows {worker.mind.jobs}"
-            assert not worker.mind.batches
-            assert not worker.batches
-            assert not worker.stopped, f"{name} still remembers to stop {worker.stopped}"
-            assert worker.mind.available == worker.mind.total
+            assert not worker.mind.slots.batches
+            assert not worker.slots.batches
+            assert not worker.slots.stopped, f"{name} still remembers to stop {worker.slots.stopped}"
+            assert worker.mind.slots.available == worker.mind.slots.total
             assert worker.memory.used == worker.memory.used_on_disk == 0
