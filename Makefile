@@ -9,6 +9,9 @@ CASES ?= ../shared/cases
 # The newest Python that runs (a name on the PATH may be a shim that does not). `make PYTHON=...` overrides it.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# A test that hangs ends its process, and another goes on with the rest.
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check
 
 help: ## this list
@@ -44,14 +47,14 @@ demo: $(VENV)/.demo ## run a mixed workload and show what ran where
 compile: $(VENV)/.test ## compile the hot modules in place, if they changed and if a C compiler is there
 	@$(BIN)/python tools/compile.py
 
-test: compile ## run the whole test suite
-	@$(BIN)/python -m pytest -q $(ARGS)
+test: compile ## run the whole test suite, in two processes (JOBS=n)
+	@$(PYTEST) $(ARGS)
 
 test-core: $(VENV)/.test ## run the tests that are quick and depend on the Python version, on the sources
-	@HETSCHED_PURE=1 $(BIN)/python -m pytest -q -m "not slow and not dask_suite" $(ARGS)
+	@HETSCHED_PURE=1 $(PYTEST) -m "not slow" $(addprefix tests/,core worker comm graph gpu client server) tests/test_get*.py $(ARGS)
 
 test-pure: $(VENV)/.test ## run the tests of the modules that are compiled, on their sources
-	@HETSCHED_PURE=1 $(BIN)/python -m pytest -q tests/core tests/worker $(ARGS)
+	@HETSCHED_PURE=1 $(PYTEST) tests/core tests/worker $(ARGS)
 
 gpu-test: $(VENV)/.test ## run the tests that need a GPU (CuPy and torch have to be in the environment)
 	@$(BIN)/python -m pytest -q -rs -m gpu $(ARGS)
