@@ -12,6 +12,7 @@ from hetsched.core.evidence import Evidence
 from hetsched.core.types import Capacity, Outcome, TaskId
 from hetsched.worker.check import check
 from hetsched.worker.instructions import (
+    Announce,
     BatchExecuted,
     Drop,
     Execute,
@@ -134,6 +135,8 @@ class Hands:
                     self._stop(instruction.tasks)
                 case Reclaim():
                     self._reclaim(instruction.batch, instruction.tasks)
+                case Announce():
+                    raise AssertionError("nobody has said that patience has ended")
                 case _:
                     assert_never(instruction)
 

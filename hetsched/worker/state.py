@@ -11,6 +11,7 @@ from hetsched.core.needs import DEEPER
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
+from .abandoned import Abandoned
 from .admission import NO_DEVICE, Admission
 from .batching import fullest, items_of, pick
 from .fetching import Fetcher, missed, places_for
@@ -22,6 +23,7 @@ from .instructions import (
     Execute,
     Instruction,
     KeysFetched,
+    PatienceEnded,
     Reclaim,
     SlotRegained,
     SlotsChanged,
@@ -54,6 +56,7 @@ class WorkerState:
         self.fetcher = Fetcher()
         self._next_batch = 0
         self.admission = Admission(devices, executors.get(GPU, 0))
+        self.abandoned = Abandoned()
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -84,13 +87,16 @@ class WorkerState:
                 self._slot_regained(event.batch)
             case SlotsChanged():
                 lane = self.lanes.setdefault(event.executor, Lane(event.slots))
-                if lane.slots != event.slots:
-                    lane.free += event.slots - lane.slots
-                    lane.slots = event.slots
+                lane.free += event.slots - lane.slots
+                lane.slots = event.slots
             case KeysFetched():
                 self._keys_fetched(event, out)
+            case PatienceEnded():
+                self.abandoned.look(self.batches, out)
             case _:
                 assert_never(event)
+        if self.abandoned.batches:
+            self._return(self.abandoned.settle(self.batches, self.lanes, out), out)
         self._fill(out)
         self.fetcher.ask(out)
         return out
