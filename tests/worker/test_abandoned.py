@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from worker.test_state import Bench, finished, item, ok, order
 
-from hetsched.core.commands import CancelTasks
-from hetsched.core.events import CapacityChanged, InputsMissing, TasksReturned
-from hetsched.core.types import Capacity
+from hetsched.core.commands import CancelTasks, RunTasks
+from hetsched.core.events import CapacityChanged, InputsMissing, TasksFinished, TasksReturned
+from hetsched.core.types import Capacity, TaskSpec
+from hetsched.worker.engine import Engine
 from hetsched.worker.instructions import (
     Announce,
     BatchExecuted,
@@ -20,6 +23,7 @@ from hetsched.worker.instructions import (
     TasksReclaimed,
     Tell,
 )
+from hetsched.worker.sizes import Measure
 from hetsched.worker.standing import Standing
 
 
@@ -73,7 +77,7 @@ def test_what_comes_while_all_slots_are_taken_is_put_down_at_once() -> None:
     batch = stuck(b)
     b(PatienceEnded())
     assert b.run(order(1)) == [returned(1)]
-    assert b.run(order(0, attempt=1)) == [Tell(TasksReturned("w", ((0, 1),)))]
+    assert b.run(order(0, attempt=1)) == [Drop((0,)), Tell(TasksReturned("w", ((0, 1),)))]
     assert b.executed(batch, 0) == [Drop((0,)), finished(0), Announce(())]
     b.assert_idle()
     assert b.run(order(2)) == [Execute("cpu", b.last, (item(2),))]
@@ -171,6 +175,37 @@ def test_an_input_that_was_dropped_behind_the_last_reader_is_found_missing() -> 
     assert b.run(order(1, 0, attempt=1)) == [Execute("cpu", 3, (item(1, 0, attempt=1),))]
     assert b.executed(3, left=[1], missing=[0]) == [Tell(InputsMissing("w", (0,), ((1, 1),)))]
     b.assert_idle()
+
+
+# With threads
+
+
+def test_an_engine_announces_what_its_threads_go_on_with() -> None:
+    begun, gate, freed = threading.Event(), threading.Event(), threading.Event()
+
+    def stay():
+        begun.set()
+        assert gate.wait(20)
+
+    said = []
+
+    def announce(taken):
+        said.append(taken)
+        if not taken:
+            freed.set()
+
+    engine = Engine("w", {"cpu": 1}, {}, Measure(), said.append, lambda: None, announce=announce)
+    engine.order(RunTasks("w", [order(0)._replace(spec=TaskSpec("stays", stay)), order(1)]))
+    assert begun.wait(20)
+    engine.look()
+    assert said == []
+    engine.order(CancelTasks("w", [0]))
+    engine.look()
+    assert said == [{"cpu": 1}, TasksReturned("w", [(1, 0)])]
+    gate.set()
+    assert freed.wait(20)
+    assert [type(message) for message in said[2:]] == [TasksFinished, dict]
+    engine.close()
 
 
 # What a worker says of itself
