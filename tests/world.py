@@ -13,6 +13,7 @@ from typing import Any
 from hetsched.core import check as checks
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, KeysFailed, KeysReady, MoveTasks, RunTasks
 from hetsched.core.events import (
+    CapacityChanged,
     GraphCancelled,
     GraphReleased,
     GraphSubmitted,
@@ -28,11 +29,13 @@ from hetsched.core.state import Graph, State
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.worker.check import check as check_worker
 from hetsched.worker.instructions import (
+    Announce,
     BatchExecuted,
     Drop,
     Execute,
     Fetch,
     KeysFetched,
+    PatienceEnded,
     Reclaim,
     SlotRegained,
     SlotYielded,
@@ -78,10 +81,11 @@ class SimWorker:
     reports at its end, perhaps much later.
     """
 
-    def __init__(self, world: World, name: str, executors: dict[str, int], resources: dict[str, float]) -> None:
+    def __init__(self, world: World, name: str, capacity: Capacity) -> None:
         self.world = world
         self.name = name
-        self.mind = WorkerState(name, executors, resources)
+        self.capacity = capacity
+        self.mind = WorkerState(name, capacity.executors, capacity.resources)
         self.store: dict[int, Any] = {}
         self.batches: dict[int, Batch] = {}
         self.stopped: set[int] = set()
@@ -105,18 +109,33 @@ class SimWorker:
                 case Stop(tasks):
                     self.stopped.update(tasks)
                 case Drop(tasks):
-                    for task in tasks:
-                        self.store.pop(task, None)
+                    self.drop(tasks)
                 case Fetch(peer, tasks):
                     assert peer != self.name
                     self.fetches.append((peer, list(tasks)))
                 case Tell(message):
                     self.to_scheduler.append(message)
+                case Announce(taken):
+                    self.announce(dict(taken))
         check_worker(self.mind)
+
+    def look(self) -> None:
+        self.feed(PatienceEnded())
+        self.feed(PatienceEnded())
+
+    def announce(self, taken: dict[str, int]) -> None:
+        slots = {name: max(0, count - taken.get(name, 0)) for name, count in self.capacity.executors.items()}
+        self.to_scheduler.append(CapacityChanged(self.name, self.capacity._replace(executors=slots)))
+
+    def drop(self, tasks: Any) -> None:
+        for task in tasks:
+            self.store.pop(task, None)
 
     def go_on(self, number: int, rng: random.Random) -> None:
         """Let a slot go on with its batch: some tasks of it, or the report."""
         batch = self.batches[number]
+        if number in self.mind.abandoned.batches and rng.random() < 0.9:
+            return  # a task that goes on for long
         if batch.yielded:
             batch.yielded = False
             self.feed(SlotRegained(number))
@@ -128,7 +147,7 @@ class SimWorker:
             if batch.over():
                 break
             self.run_task(batch)
-        if batch.over() and rng.random() < 0.7:
+        if batch.over() and rng.random() < (0.2 if self.world.impatience else 0.7):
             self.report(number)
 
     def run_task(self, batch: Batch) -> None:
@@ -173,6 +192,7 @@ class World:
         unreachable: float = 0.0,
         devices: float = 0.0,
         options: Options | None = None,
+        impatience: float = 0.0,
     ) -> None:
         self.rng = random.Random(seed)
         self.now = 0.0
@@ -189,6 +209,8 @@ class World:
         """How often a peer gives nothing of what it is asked for."""
         self.devices = devices
         """How often a result is on a device, of kinds of tasks that make such then, and an error one of a device."""
+        self.impatience = impatience
+        """How often a worker looks, before anything else happens, for slots that are busy with cancelled tasks."""
         self.failed_once: set[Any] = set()
         self.broken: set[Any] = set()
         """Keys that fail whenever they run."""
@@ -226,8 +248,9 @@ class World:
         if gpus:
             executors["gpu"] = gpus
             resources["GPU"] = float(gpus)
-        self.workers[name] = SimWorker(self, name, executors, resources)
-        self.handle(WorkerJoined(name, Capacity(executors, resources, pool, window)))
+        capacity = Capacity(executors, resources, pool, window)
+        self.workers[name] = SimWorker(self, name, capacity)
+        self.handle(WorkerJoined(name, capacity))
         return name
 
     def lose_worker(self, name: str) -> None:
@@ -310,6 +333,8 @@ class World:
 
     def step(self) -> bool:
         """Let one thing happen; tells whether anything could."""
+        if self.impatience and self.workers and self.rng.random() < self.impatience:
+            self.rng.choice(list(self.workers.values())).look()
         found = self.choices()
         if not found:
             due = self.scheduler.due

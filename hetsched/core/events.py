@@ -165,7 +165,7 @@ class TasksFailed(NamedTuple):
 
 
 class TasksReturned(NamedTuple):
-    """A worker has put down tasks that it had not begun and has no executor for, told as ``(task, attempt)``."""
+    """A worker has put down tasks that it has no executor for, or no slot for now, told as ``(task, attempt)``."""
 
     worker: WorkerId
     tasks: Sequence[tuple[TaskId, int]]

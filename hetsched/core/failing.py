@@ -104,7 +104,7 @@ class Failing:
         unread: dict[TaskState, None] = {}
         for (_, needs), tasks in alike.items():
             stranded = [ts for ts in tasks if ts.phase is _READY]
-            if stranded and not any(needs.met_by(name, capacity) for name, capacity in workers.items()):
+            if stranded and not any(needs.may_meet(name, capacity) for name, capacity in workers.items()):
                 error = NoWorkerError(
                     f"no worker can run the task {stranded[0].title}, and none came within {event.seconds:g} s: "
                     f"{needs.why_nobody(workers)}"

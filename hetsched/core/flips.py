@@ -97,13 +97,14 @@ class Flips:
         self._replan(cause, now)
 
     def returned(self, event: TasksReturned, now: float) -> None:
-        """A worker has put down tasks that it has no executor for."""
+        """A worker has put down tasks that it has no executor for, or no slot for now."""
         worker = self._state.workers.get(event.worker)
         if worker is None:
             return
         found = [(self._state.tasks.get(task), attempt) for task, attempt in dict.fromkeys(event.tasks)]
         tasks = [ts for ts, n in found if ts is not None and ts.processing_on is worker and ts.attempt == n]
-        cause = f"{worker.id} has no executor for it"
+        lacks = any(ts.executor not in worker.capacity.executors for ts in tasks)
+        cause = f"{worker.id} has no {'executor' if lacks else 'free slot'} for it"
         unassign(self._state, tasks, cause, now)
         self._replan(cause, now)
 

@@ -109,7 +109,10 @@ class Needs:
         return twin
 
     def may_meet(self, worker: WorkerId, capacity: Capacity) -> bool:
-        """As :meth:`met_by`, also of a worker that has paused: it has the executor, though no slots now."""
+        """As :meth:`met_by`, also of a worker that has the executor, though no slots now.
+
+        It has paused, or cancelled tasks that cannot be stopped are on all of them.
+        """
         if self.executor not in capacity.executors:
             return False
         return all(ok for _, ok in self.trial(worker, capacity)[1:])
@@ -172,7 +175,7 @@ class Needs:
         return found
 
     def why_nobody(self, workers: Mapping[WorkerId, Capacity]) -> str:
-        """Say for each demand how many of the workers meet it, and how many meet all."""
+        """Say for each demand how many of the workers meet it, and how many meet all, now and later."""
         found = self.met(workers)
         together = found.pop("together")
         if not workers:
@@ -180,7 +183,11 @@ class Needs:
         said = ""
         for word, count in found.items():
             said += f"{word}: {count} of {len(workers)}{'; ' if said else _of(workers)}"
-        return f"{said}together: {together or 'none'}"
+        said += f"together: {together or 'none'}"
+        later = sum(self.may_meet(name, c) and not self.met_by(name, c) for name, c in workers.items())
+        if later:
+            said += f"; {later} more when slots there are free (paused now, or busy with what was cancelled)"
+        return said
 
 
 def _of(workers: Mapping[WorkerId, Capacity]) -> str:

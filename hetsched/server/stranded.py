@@ -27,7 +27,8 @@ class Plight(NamedTuple):
 class Stranded:
     """Remembers since when which demands were not met.
 
-    ``after`` is how long (seconds) that is nobody's business, ``limit`` how long it may last; None: for ever.
+    ``after`` is how long (seconds) that is nobody's business, ``limit`` how long it may last; None: for ever. It lasts
+    as long as it takes where a worker has the executor and will have slots again.
     """
 
     def __init__(self, after: float | None, limit: float | None = None) -> None:
@@ -50,7 +51,7 @@ class Stranded:
         overdue: list[TaskId] = []
         for needs in unmet:
             waited = now - self._since[needs]
-            late = self._limit is not None and waited >= self._limit
+            late = self._limit is not None and waited >= self._limit and not _later(needs, workers)
             new = self._after is not None and waited >= self._after and needs not in self._said
             tasks = _ready(state, needs) if late or new else []
             if late:
@@ -65,6 +66,10 @@ class Stranded:
         workers = state.capacities()
         found = [(needs, _ready(state, needs)) for needs in (self._since if self._after is None else self._said)]
         return sorted(_plight(needs, tasks, workers).sentence for needs, tasks in found if tasks)
+
+
+def _later(needs: Needs, workers: Mapping[WorkerId, Capacity]) -> bool:
+    return any(needs.may_meet(name, capacity) for name, capacity in workers.items())
 
 
 def _ready(state: State, needs: Needs) -> list[TaskState]:

@@ -11,6 +11,7 @@ from hetsched.core.events import CapacityChanged
 from hetsched.core.types import Capacity, TaskId
 from hetsched.worker.check import check
 from hetsched.worker.instructions import (
+    Announce,
     Drop,
     Execute,
     Fetch,
@@ -124,6 +125,8 @@ class Hands:
                     self._stop(instruction.tasks)
                 case Reclaim():
                     self._reclaim(instruction.batch, instruction.tasks)
+                case Announce():
+                    raise AssertionError("nobody has said that patience has ended")
                 case _:
                     assert_never(instruction)
 

@@ -33,8 +33,23 @@ def check(mind: WorkerState) -> None:
             assert job.phase in (JobPhase.QUEUED, JobPhase.CANCELLED), f"{job!r} is in a batch"
     for name, lane in mind.slots.lanes.items():
         assert lane.free == lane.slots - used[name], f"{name}: {lane.free} of {lane.slots} free, {used[name]} used"
+    _check_abandoned(mind)
     for name, amount in in_use.items():
         assert mind.slots.total.get(name, 0.0) - amount == mind.slots.available[name], f"{name}: {mind.slots.available}"
+
+
+def _check_abandoned(mind: WorkerState) -> None:
+    taken: dict[str, int] = {}
+    for number in mind.abandoned.batches:
+        batch = mind.slots.batches[number]
+        assert all(job.phase is JobPhase.CANCELLED for job in batch.jobs.values()), f"batch {number} is not abandoned"
+        if not batch.yielded:
+            taken[batch.executor] = taken.get(batch.executor, 0) + 1
+    assert mind.abandoned.taken == taken, f"{mind.abandoned.taken} are said to be taken, and {taken} are"
+    for name, count in taken.items():
+        lane = mind.slots.lanes[name]
+        waits = [job for job in lane.ready if job.phase is JobPhase.READY] if count >= lane.slots else []
+        assert not waits, f"{waits} wait for {name}, all of whose slots are abandoned"
 
 
 def _check_job(mind: WorkerState, job: Job) -> None:

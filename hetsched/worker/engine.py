@@ -15,12 +15,14 @@ from hetsched.gpu.objects import device_number
 from .current import RunningBatch, Waiter
 from .executors import Executor
 from .instructions import (
+    Announce,
     BatchExecuted,
     Drop,
     Execute,
     Fetch,
     Instruction,
     KeysFetched,
+    PatienceEnded,
     Reclaim,
     SlotRegained,
     SlotsChanged,
@@ -53,6 +55,8 @@ class Engine:
 
     ``fetch`` is called, under the lock, to have results brought from a peer, which :meth:`fetched` then takes; without
     it there are no peers. ``note`` gets the outcomes of each batch, without the lock, before they are reported.
+    ``announce`` gets, under the lock, how many slots of which executors are busy with cancelled tasks, whenever that
+    has changed and was found by :meth:`look`.
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Engine:
         fetch: Callable[[WorkerId, Sequence[TaskId]], None] | None = None,
         note: Callable[[Sequence[Outcome]], None] | None = None,
         pool: str | None = None,
+        announce: Callable[[Mapping[str, int]], None] | None = None,
     ) -> None:
         self.worker = worker
         self.pool = pool
@@ -79,6 +84,7 @@ class Engine:
         self._peek: Callable[[TaskId], Any] = getattr(self.store, "peek", self.store.get)
         self._fetch = fetch
         self._note = note
+        self._announce = announce or _unheard
         self._lock = threading.Lock()
         self._mind = WorkerState(worker, executors, resources, devices)
         self._measure = measure
@@ -123,6 +129,16 @@ class Engine:
     def fetched(self, event: KeysFetched) -> list[Any]:
         """Take what a peer gave, its values being in the store; returns values that were dropped, as :meth:`order`."""
         return self._feed(event._replace(located=self._located(event.came)) if self._devices > 1 else event)
+
+    def look(self) -> None:
+        """See which slots are busy with tasks that were cancelled a while ago, and have them announced.
+
+        Twice, as the first time batches give back what they have not begun, which shows what they are at.
+        """
+        for _ in range(2):
+            garbage = self._feed(PatienceEnded())
+            del garbage
+        self._after()
 
     def _located(self, tasks: Sequence[TaskId]) -> Sequence[tuple[TaskId, int, int]]:
         """Which of these results are on which device, with their bytes; without the lock, as it looks into them."""
@@ -226,26 +242,34 @@ class Engine:
                         executor.put(batch)
                 case Tell(message):
                     self._send(message)
+                case Announce(slots):
+                    self._announce(dict(slots))
                 case Drop(tasks):
                     garbage += self._drop(tasks)
                 case Stop(tasks):
                     self._stopped.update(tasks)
                     self._kill_children()
                 case Reclaim(number, count):
-                    running = self._running.get(number)
-                    taken = running.take_back(count) if running is not None else []
-                    self._stopped.difference_update(taken)
-                    more = self._mind.handle(TasksReclaimed(number, taken), perf_counter())
-                    second = self._apply(more, garbage, mine if kept is None else None)
+                    second = self._apply(self._take_back(number, count), garbage, mine if kept is None else None)
                     kept = kept or second
-                case Fetch(peer, tasks) if self._fetch is not None:
-                    self._fetch(peer, tasks)
                 case Fetch(peer, tasks):
-                    more = self._mind.handle(KeysFetched(peer, (), tasks), perf_counter())
-                    self._apply(more, garbage)
+                    self._ask(peer, tasks, garbage)
                 case _:
                     assert_never(instruction)
         return kept
+
+    def _ask(self, peer: WorkerId, tasks: Sequence[TaskId], garbage: list[Any]) -> None:
+        if self._fetch is not None:
+            self._fetch(peer, tasks)
+        else:
+            self._apply(self._mind.handle(KeysFetched(peer, (), tasks), perf_counter()), garbage)
+
+    def _take_back(self, number: int, count: int) -> Sequence[Instruction]:
+        """Take tasks back from the end of a batch; return what the mind says to that."""
+        running = self._running.get(number)
+        taken = running.take_back(count) if running is not None else []
+        self._stopped.difference_update(taken)
+        return self._mind.handle(TasksReclaimed(number, taken), perf_counter())
 
     def _pop_each(self, tasks: Sequence[TaskId]) -> list[Any]:
         return [self.store.pop(task, None) for task in tasks]
@@ -267,3 +291,7 @@ class Engine:
         if mine in lane and mine is not None:
             return mine
         return min(lane, key=lambda executor: (executor.outstanding - executor.blocked, executor.blocked))
+
+
+def _unheard(taken: Mapping[str, int]) -> None:
+    """Nobody is told."""

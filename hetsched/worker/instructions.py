@@ -12,6 +12,7 @@ from hetsched.core.types import Outcome, TaskId, TaskSpec, WorkerId
 
 __all__ = [
     "ANY_DEVICE",
+    "Announce",
     "BatchExecuted",
     "Drop",
     "Execute",
@@ -19,6 +20,7 @@ __all__ = [
     "Instruction",
     "Item",
     "KeysFetched",
+    "PatienceEnded",
     "Reclaim",
     "SlotRegained",
     "SlotYielded",
@@ -97,6 +99,10 @@ class KeysFetched(NamedTuple):
     located: Sequence[tuple[TaskId, int, int]] = ()
 
 
+class PatienceEnded(NamedTuple):
+    """What was cancelled has had time to end; a slot that is busy with it still is taken until it does."""
+
+
 class Execute(NamedTuple):
     """Run these, one after another, in one slot of an executor: one of that device, unless it is negative."""
 
@@ -138,6 +144,12 @@ class Tell(NamedTuple):
     message: TasksFinished | TasksFailed | TasksReturned | InputsMissing | ReplicasAdded
 
 
+class Announce(NamedTuple):
+    """Say that so many slots of these executors, ``(executor, slots)``, cannot be used, and all of the others."""
+
+    taken: Sequence[tuple[str, int]]
+
+
 WorkerInput: TypeAlias = (
     RunTasks
     | MoveTasks
@@ -150,8 +162,9 @@ WorkerInput: TypeAlias = (
     | SlotRegained
     | SlotsChanged
     | KeysFetched
+    | PatienceEnded
 )
 """What a worker's mind can be told."""
 
-Instruction: TypeAlias = Execute | Reclaim | Stop | Drop | Fetch | Tell
+Instruction: TypeAlias = Execute | Reclaim | Stop | Drop | Fetch | Tell | Announce
 """What it answers with."""

@@ -32,7 +32,7 @@ from hetsched.comm.silence import wait_for_silence
 from hetsched.comm.transports import listen
 from hetsched.comm.wire import encode, to_worker
 from hetsched.core.commands import CancelTasks, FetchKeys, FreeKeys, MoveTasks
-from hetsched.core.events import CapacityChanged, TasksFailed
+from hetsched.core.events import TasksFailed
 from hetsched.core.types import Capacity, TaskId
 from hetsched.errors import ConnectionLost, ProtocolError, Rejected, RemoteError
 from hetsched.gpu.objects import device_number
@@ -44,6 +44,7 @@ from .peers import Holder, Peers, Secrets
 from .running import Failure
 from .shipped import Shelf
 from .sizes import Measure
+from .standing import Standing
 from .store import Store
 from .thresholds import MemoryState, Thresholds, assess, excess
 from .transfers import Transfers
@@ -141,7 +142,7 @@ class WorkerProcess:
         self._shelf = Shelf()
         self._outbox: deque[Any] = deque()
         self._memory: MemoryState = "running"
-        self._capacity = offer.capacity
+        self._standing = Standing(offer.name, offer.capacity, self._outbox.append)
         self._process = psutil.Process()
         self._leaving: str | None = None
         self._why = ""
@@ -165,13 +166,13 @@ class WorkerProcess:
             raise
         self._token = trio.lowlevel.current_trio_token()
         self._wake = trio.Event()
-        executors, resources = self._capacity.executors, self._capacity.resources
+        capacity = self.offer.capacity
         engine = self._engine = Engine(
-            self.offer.name, executors, resources, self._measure, self._outbox.append, self._after,
-            self.offer.devices, self._store, self._fetch, self._note, self._capacity.pool,
+            self.offer.name, capacity.executors, capacity.resources, self._measure, self._outbox.append, self._after,
+            self.offer.devices, self._store, self._fetch, self._note, capacity.pool, self._standing.take,
         )  # fmt: skip
         facts = {"host": platform.node(), "pid": os.getpid(), "memory_limit": self.offer.memory_limit}
-        self._outbox.append(WorkerOffered(self.offer.name, self._capacity, listener.address, facts))
+        self._outbox.append(WorkerOffered(self.offer.name, capacity, listener.address, facts))
         self._wake.set()
         try:
             async with trio.open_nursery() as nursery:
@@ -180,6 +181,7 @@ class WorkerProcess:
                 nursery.start_soon(holder.serve, listener, nursery)
                 nursery.start_soon(self._write, channel)
                 nursery.start_soon(self._beat)
+                nursery.start_soon(self._standing.watch, engine.look)
                 if self.offer.scheduler_silence:
                     nursery.start_soon(self._watch, channel, self.offer.scheduler_silence)
                 await self._read(channel, partial(started, listener.address) if started is not None else None)
@@ -202,6 +204,7 @@ class WorkerProcess:
         """Ask the scheduler for no more tasks, and to be let go when those there are have ended."""
         if self._leaving is None:
             self._leaving = why
+            self._standing.leave()
             self._say(WorkerLeaving(self.offer.name, why))
 
     # From the scheduler
@@ -238,6 +241,8 @@ class WorkerProcess:
                 garbage = self._engine.order(self._shelf.unpack(message, frames))
             case CancelTasks() | FreeKeys() | FetchKeys() | MoveTasks():
                 garbage = self._engine.order(message)
+                if isinstance(message, CancelTasks):
+                    self._standing.cancelled()
             case PayloadsDropped():
                 self._shelf.drop(message)
             case _:
@@ -312,10 +317,8 @@ class WorkerProcess:
             if state != self._memory:
                 self._memory = state
                 log.warning("%s: %d bytes of memory are in use, of %d allowed", state, rss, limit)
-                none = dict.fromkeys(self._capacity.executors, 0)
-                paused = self._capacity._replace(executors=none) if state == "paused" else self._capacity
-                if self._leaving is None:
-                    self._say(CapacityChanged(self.offer.name, paused))
+                self._standing.pause(state == "paused")
+                self._wake.set()
         fetched = self._peers.fetched
         return {"rss": rss, "state": self._memory, **stats._asdict(), "fetched": fetched, "time": perf_counter()}
 

@@ -10,6 +10,7 @@ from hetsched.core.events import InputsMissing, ReplicasAdded, TasksFailed, Task
 from hetsched.core.remembered import Remembered
 from hetsched.core.types import TaskId, WorkerId
 
+from .abandoned import Abandoned
 from .fetching import Fetcher, missed, places_for
 from .homes import locate
 from .instructions import (
@@ -17,6 +18,7 @@ from .instructions import (
     Drop,
     Instruction,
     KeysFetched,
+    PatienceEnded,
     SlotRegained,
     SlotsChanged,
     SlotYielded,
@@ -44,6 +46,7 @@ class WorkerState:
         self.slots = Slots(executors, resources, devices)
         self.kinds: Remembered[Kind] = Remembered()
         self.fetcher = Fetcher()
+        self.abandoned = Abandoned()
         self.finder = Finder(GPU in executors and resources.get("GPU", 0.0) >= 1.0)
 
     def handle(self, event: WorkerInput, now: float) -> list[Instruction]:  # noqa: C901 - one case per event
@@ -77,8 +80,12 @@ class WorkerState:
                 self.slots.resize(event.executor, event.slots)
             case KeysFetched():
                 self._keys_fetched(event, out)
+            case PatienceEnded():
+                self.abandoned.look(self.slots.batches, out)
             case _:
                 assert_never(event)
+        if self.abandoned.batches:
+            self._return(self.abandoned.settle(self.slots.batches, self.slots.lanes, out), out)
         self.slots.fill(self.jobs, out)
         self.fetcher.ask(out)
         return out

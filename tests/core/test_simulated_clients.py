@@ -19,8 +19,8 @@ PARTS = 10
 class Futures(World):
     """A client that holds results, and builds graphs on them."""
 
-    def __init__(self, seed: int, policy: str, flaky: float) -> None:
-        super().__init__(seed, policy, flaky)
+    def __init__(self, seed: int, policy: str, flaky: float, impatience: float) -> None:
+        super().__init__(seed, policy, flaky, impatience=impatience)
         self.values: dict[tuple[int, int], Any] = {}
         """What each task must give, by graph and position."""
         self.held: dict[int, set[int]] = {}
@@ -118,7 +118,8 @@ def offer(world: Futures, rng: random.Random) -> None:
 
 def run_seed(seed: int) -> None:
     rng = random.Random(seed)
-    world = Futures(seed, rng.choice(["earliest_finish", "random", "round_robin"]), flaky=0.3)
+    policy = rng.choice(["earliest_finish", "random", "round_robin"])
+    world = Futures(seed, policy, flaky=0.3, impatience=0.3 * (seed % 2))
     window = rng.choice([0, 1, 2, 5])
     for _ in range(rng.randint(1, 3)):
         world.add_worker(window, rng.randint(1, 3))

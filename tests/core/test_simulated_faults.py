@@ -47,10 +47,11 @@ def run_seed(seed: int) -> World:
     return world
 
 
-def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0) -> World:
+def run_hard_seed(seed: int, unreachable: float = 0.0, devices: float = 0.0, impatience: float = 0.0) -> World:
     """One run with devices, pools, resources, keys that fail, and graphs that come late or are given up."""
     rng = random.Random(seed)
-    world = World(seed, rng.choice(["earliest_finish", "random", "round_robin"]), 0.3, unreachable, devices)
+    policy = rng.choice(["earliest_finish", "random", "round_robin"])
+    world = World(seed, policy, 0.3, unreachable, devices, impatience=impatience)
     window = rng.choice([0, 1, 2, 5])
     for _ in range(rng.randint(1, 4)):
         add_any_worker(world, rng, window)

@@ -344,39 +344,82 @@ def test_d08_a_scheduler_is_told_to_end(number, busy):
 
 
 INTERRUPTED = """
-import os, sys, time
+import os, sys
 import hetsched
 
 def ident():
     return os.getpid()
 
-def main():
+def stay(path):
+    with open(path + ".here", "w"):
+        pass
+    with open(path) as gate:
+        gate.read()
+
+def main(path):
     with hetsched.LocalCluster(1, 1, memory_limit=0) as cluster, hetsched.Client(cluster) as client:
         before = client.submit(ident).result()
         try:
             print("ready", flush=True)
-            client.submit(time.sleep, 60).result()
+            client.submit(stay, path).result()
         except KeyboardInterrupt:
             print("interrupted", flush=True)
+        # The only slot there is has that task still.
+        alone = client.submit(ident, workers=["worker-0"])
+        either = client.submit(ident, workers=["worker-0", "other"])
         cluster.add_worker("other")
-        after = client.submit(ident, workers=["worker-0", "other"]).result()
-        print("same" if {before, after} <= set(cluster.workers.values()) else "another", flush=True)
+        print("other" if either.result() == cluster.workers["other"] else "another", flush=True)
+        print("done" if alone.done() else "waits", flush=True)
+        with open(path, "w"):
+            pass
+        print("same" if alone.result() == before == cluster.workers["worker-0"] else "another", flush=True)
 
-main()
+main(sys.argv[1])
 """
 
 
-def test_d08_an_interrupt_of_the_client_leaves_the_workers_alone():
+def test_d08_an_interrupt_of_the_client_leaves_the_workers_alone(tmp_path):
+    """What was given up goes on in its slot; others wait for that only where there is no other slot for them."""
+    gate = Gate(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "-c", INTERRUPTED, gate.path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         env=ENVIRONMENT, start_new_session=True,
     )  # fmt: skip
     with process:
         until(process, "ready")
+        gate.reached()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all in the group
         said = process.stdout.read()
         assert process.wait() == 0, said
-    assert said.splitlines() == ["interrupted", "same"]
+    assert said.splitlines() == ["interrupted", "other", "waits", "same"]
+
+
+@pytest.mark.parametrize("first", ["cancelled", "submitted"])
+def test_d08_a_cancelled_task_that_goes_on_holds_up_no_others(cluster, client, tmp_path, first):
+    gate = Gate(tmp_path)
+    name = cluster.add_worker()
+    stays = client.submit(pass_gate, gate.path, workers=[name])
+    gate.reached()
+    before = client.submit(whose, workers=[name, "new"]) if first == "submitted" else None
+    stays.cancel()
+    moves = before or client.submit(whose, workers=[name, "new"])
+    cluster.add_worker("new")
+    assert moves.result()[0] == "new"
+    alone = client.submit(whose, workers=[name])
+    assert client.submit(whose, workers=["new"]).result()[0] == "new"
+    assert not alone.done()
+    assert "1 more when slots there are free" in client.explain(alone)["text"]
+    gate.open()
+    assert alone.result()[0] == name
+
+
+def test_d08_a_cancelled_task_in_a_process_of_its_own_ends_at_once(cluster, client, tmp_path):
+    gate = Gate(tmp_path)
+    name = cluster.add_worker()
+    stays = client.submit(pass_gate, gate.path, workers=[name], executor="process")
+    gate.reached()
+    stays.cancel()
+    assert client.submit(double, 4, workers=[name], executor="process").result() == 8
 
 
 # D09

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hetsched.core.check import check
 from hetsched.core.commands import KeysFailed
-from hetsched.core.events import GraphReleased, GraphSubmitted, TasksStranded, WorkerJoined
+from hetsched.core.events import CapacityChanged, GraphReleased, GraphSubmitted, TasksStranded, WorkerJoined
 from hetsched.core.scheduler import Scheduler
 from hetsched.core.types import Capacity, TaskSpec
 from hetsched.server.stranded import Plight, Stranded
@@ -64,8 +64,25 @@ def test_what_has_waited_too_long_fails():
     assert stranded.look(scheduler.state, 6.0) == ([], [])
     # One that has come meanwhile is waited for no longer.
     scheduler = waiting("load-1")
-    scheduler.handle(WorkerJoined("tpu", Capacity({"cpu": 0}, {"TPU": 1})), 1)
+    scheduler.handle(WorkerJoined("tpu", Capacity({"io": 1}, {"TPU": 1})), 1)
     assert len(scheduler.handle(TasksStranded([1], 5), 5.0)) == 1
     scheduler = waiting("load-1")
     scheduler.handle(WorkerJoined("tpu", Capacity({"cpu": 1}, {"TPU": 1})), 1)
     assert scheduler.handle(TasksStranded([1], 5), 5.0) == []
+
+
+def test_a_worker_that_will_have_slots_again_is_waited_for() -> None:
+    scheduler = Scheduler()
+    scheduler.handle(WorkerJoined("w", Capacity({"cpu": 1})), 0)
+    scheduler.handle(CapacityChanged("w", Capacity({"cpu": 0})), 0)
+    scheduler.handle(GraphSubmitted("c", 1, [TaskSpec("a", print)], [0]), 0)
+    stranded = Stranded(after=1, limit=5)
+    stranded.look(scheduler.state, 0.0)
+    said = (
+        "a task waits for a worker that could run it ('a'): executor 'cpu': 0 of 1 worker; together: none; 1 more when "
+        "slots there are free (paused now, or busy with what was cancelled); the cluster has no executor that takes "
+        "tasks now; no resources; no pools"
+    )
+    assert stranded.look(scheduler.state, 5.0) == ([Plight(said, ("c",), (0,))], [])
+    assert scheduler.handle(TasksStranded([0], 5), 5.0) == []
+    check(scheduler.state)
