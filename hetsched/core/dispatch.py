@@ -172,7 +172,7 @@ class Dispatcher:
             left = 0
             if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
                 continue
-            if self._patient and is_better_kept(self._state, ts, worker):
+            if self._patient and is_better_kept(self._state, ts, worker, workers):
                 aside.append(ts)
                 open_to[ts.needs] = []  # the next of its kind would do no better
                 continue

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from .costs import duration_of, transfer_seconds, wait_seconds
-from .shares import starts_at_once
+from .shares import has_room, starts_at_once
 from .state import State, TaskState, WorkerState
 
 __all__ = ["is_better_kept"]
@@ -21,20 +22,25 @@ _GAIN: Final = 1.5
 """So many times as long it would have to wait here as there: what is expected of either is seldom exact."""
 
 
-def is_better_kept(state: State, ts: TaskState, worker: WorkerState) -> bool:
-    """Tell whether a worker that has no room would come to a ready task clearly sooner than ``worker``, which has.
+def is_better_kept(state: State, ts: TaskState, worker: WorkerState, offered: Sequence[WorkerState]) -> bool:
+    """Tell whether a worker that has no room would come to a ready task clearly sooner than ``worker``, chosen of those
+    ``offered``, which have.
 
     A worker's room is for work ahead of time, that it may fetch inputs and need not wait for orders. Behind a task that
     takes an hour the next would wait for an hour there, whoever has a free slot meanwhile. A slot is never kept empty.
+    Where a person wishes for workers, it is theirs to say that the task waits for them.
     """
     workers = state.workers
-    if duration_of(ts) < max(_LONG, _LOOK * len(workers) ** 2) or starts_at_once(worker, ts.needs):
+    needs = ts.needs
+    if needs.workers is not None or duration_of(ts) < max(_LONG, _LOOK * len(workers) ** 2):
         return False
-    least = max(wait_seconds(worker, ts.needs), transfer_seconds(ts, worker)) / _GAIN
+    if any(starts_at_once(one, needs) for one in offered):
+        return False
+    least = max(wait_seconds(worker, needs), transfer_seconds(ts, worker)) / _GAIN
     return any(
-        other is not worker
+        not has_room(other, needs)
         and other.copying is None
-        and ts.needs.met_by(other.id, other.capacity)
-        and wait_seconds(other, ts.needs) + transfer_seconds(ts, other) < least
+        and needs.met_by(other.id, other.capacity)
+        and wait_seconds(other, needs) + transfer_seconds(ts, other) < least
         for other in workers.values()
     )

@@ -57,6 +57,25 @@ def test_what_another_worker_was_to_take_goes_on_when_that_is_lost() -> None:
     assert placed(scheduler, WorkerJoined("c", Capacity({"cpu": 1}, {}, None, 2)), 2.0) == {"c": [2, 3]}
 
 
+def test_a_wish_for_a_worker_is_not_overruled() -> None:
+    scheduler = scheduler_of()
+    assert submit(scheduler, 100, 3, 2) == {"a": [0], "b": [1, 2]}
+    wish = TaskSpec("y", len, (), None, (), {"duration": 1, "workers": ["a"], "allow_other_workers": True})
+    assert placed(scheduler, GraphSubmitted("c", 1, [wish], [0]), 0.0) == {"a": [3]}
+
+
+def test_where_a_worker_could_start_it_at_once_it_goes_where_the_policy_says() -> None:
+    class First:
+        name = "first"
+        waits_for_data = True
+
+        def choose(self, task, workers):
+            return workers[0]
+
+    scheduler = scheduler_of(names="ab", policy=First())
+    assert submit(scheduler, 100, 2) == {"a": [0, 1]}
+
+
 def test_a_gain_of_less_than_half_is_not_waited_for() -> None:
     assert submit(scheduler_of(), 4.4, 2, 1, 1) == {"a": [0, 3], "b": [1, 2]}
 
