@@ -63,8 +63,7 @@ class Executor:
         if self.threads < self.outstanding - self.blocked:
             self.threads += 1
             self._serial += 1
-            name = f"hetsched-{self.name}-{self._serial}"
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
+            _start(threading.Thread(target=self._serve, name=f"hetsched-{self.name}-{self._serial}", daemon=True))
         self.queue.put(batch)
 
     def close(self) -> None:
@@ -155,3 +154,11 @@ class Executor:
             batch.child = None
             leave(before)
         return report
+
+
+def _start(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError as error:  # Python 3.12 and later: the program has ended, and so will the thread that is here
+        if "interpreter shutdown" not in str(error):
+            raise

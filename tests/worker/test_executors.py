@@ -195,6 +195,22 @@ def test_threads_start_when_none_is_idle(bench):
     assert bench.executor.threads == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "raises"), [("can't create new thread at interpreter shutdown", False), ("can't start new thread", True)]
+)
+def test_at_the_end_of_the_program_no_thread_is_started_and_nothing_is_said(bench, monkeypatch, said, raises):
+    def start(thread):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    if raises:
+        with pytest.raises(RuntimeError, match=said):
+            bench.put(bench.batch((1, TaskSpec("x", inc, (1,)))))
+    else:
+        bench.put(bench.batch((1, TaskSpec("x", inc, (1,)))))
+    assert bench.reports.empty()
+
+
 def test_a_thread_goes_on_with_the_batch_its_report_gives(bench):
     bench.next.append(bench.batch((2, TaskSpec("b", int)), number=2))
     bench.put(bench.batch((1, TaskSpec("a", int)), number=1))
