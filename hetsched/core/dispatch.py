@@ -11,7 +11,7 @@ from .costs import duration_of, nbytes_of
 from .holding import Holding
 from .needs import Needs
 from .orders import order_of
-from .patience import is_better_kept
+from .patience import Patience
 from .placement import Policy, can_move
 from .recovery import unassign
 from .run_ahead import RunAhead
@@ -36,12 +36,13 @@ class Dispatcher:
     which then starts it by itself. What one event assigns to one worker goes out as one ``RunTasks``.
     """
 
-    __slots__ = ("_ahead", "_batches", "_holding", "_patient", "_policy", "_state", "_taken", "_wishes")
+    __slots__ = ("_ahead", "_batches", "_holding", "_patience", "_patient", "_policy", "_state", "_taken", "_wishes")
 
     def __init__(self, state: State, policy: Policy) -> None:
         self._state = state
         self._policy = policy
         self._holding = Holding(state)
+        self._patience = Patience(state)
         self._patient = bool(getattr(policy, "waits_for_data", False))
         self._ahead = RunAhead(state, self._patient)
         self._wishes = Wishes(policy)
@@ -70,7 +71,8 @@ class Dispatcher:
     @property
     def due(self) -> float | None:
         """When tasks that are kept back for a worker have to be looked at again (seconds on the scheduler's clock)."""
-        return self._holding.due
+        due, other = self._holding.due, self._patience.due
+        return other if due is None else due if other is None else min(due, other)
 
     def _push(self, tasks: list[TaskState]) -> None:
         ready = self._state.ready
@@ -143,6 +145,7 @@ class Dispatcher:
         A policy that waits for data may keep one back for a worker without room that holds its inputs. One may also be
         offered workers without room, leave tasks where they are, and match and move them.
         """
+        self._patience.begin()
         if self._state.held:
             self._push(self._holding.give_back(now))
         aside = self._match(now) if self._wishes.match is not None else self._choose_for_each(now)
@@ -172,7 +175,7 @@ class Dispatcher:
             left = 0
             if self._patient and ts.dependencies and self._holding.keep(ts, worker, now):
                 continue
-            if self._patient and is_better_kept(self._state, ts, worker, workers):
+            if self._patient and self._patience.keep(ts, worker, workers, now):
                 aside.append(ts)
                 open_to[ts.needs] = []  # the next of its kind would do no better
                 continue

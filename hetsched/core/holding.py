@@ -63,7 +63,7 @@ class Holding:
                 found, least = (holder, executor), seconds
         if found is None:
             return False
-        if ts.waits_until <= 0.0:
+        if ts.waits_until <= 0.0 or ts.waits_until > now + moving:
             ts.waits_until = now + moving
         if ts.id not in self._timed:
             self._timed.add(ts.id)

@@ -143,7 +143,7 @@ class TaskState:
         self.retries_left = needs.retries
         self.losses = 0
         self.waits_until = 0.0
-        """How long, at most, it waits for a worker that holds its inputs; 0: it has not waited for one."""
+        """How long, at most, it waits for a worker that has no room; 0: it has not waited for one."""
         self.attempt = 0
 
     @property

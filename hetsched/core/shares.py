@@ -35,8 +35,9 @@ def rows_of(worker: WorkerState, needs: Needs) -> int:
     capacity = worker.capacity
     most = capacity.executors.get(needs.executor, 0)
     for name, amount in needs.resources:
-        if amount:
-            most = min(most, int(capacity.resources.get(name, 0.0) / amount + _ROUNDING))
+        there = capacity.resources.get(name, 0.0) + _ROUNDING
+        if amount * most > there:  # so that it is no division that ends beyond all numbers
+            most = int(there / amount)
     return max(most, 1)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from hetsched.core.check import check
 from hetsched.core.commands import RunTasks
-from hetsched.core.events import GraphSubmitted, TasksFinished, WorkerJoined, WorkerLost
+from hetsched.core.events import GraphSubmitted, TasksFinished, TimePassed, WorkerJoined, WorkerLost
 from hetsched.core.scheduler import Scheduler
 from hetsched.core.types import Capacity, TaskSpec
 
@@ -111,3 +111,38 @@ def test_readers_that_share_a_resource_are_not_all_left_to_the_worker_that_makes
              *(TaskSpec(f"y{n}", len, (), None, (0,), notes) for n in range(3))]  # fmt: skip
     assert placed(scheduler, GraphSubmitted("c", 0, tasks, [1, 2, 3]), 0.0) == {"a": [0, 1]}
     assert finish(scheduler, "a", 0, 5.0) == {"b": [2, 3]}
+
+
+def test_a_task_is_not_kept_back_for_longer_than_it_would_have_waited() -> None:
+    # All of them may be waiting for results of the next graph's, their slots given up: the scheduler hears of nothing.
+    scheduler = scheduler_of()
+    assert submit(scheduler, 100, 1, 1) == {"a": [0], "b": [1, 2]}
+    child = TaskSpec("y", len, (), None, (), {"duration": 5})
+    assert placed(scheduler, GraphSubmitted("d", 0, [child], [0]), 7.0) == {}
+    assert scheduler.due == 107.0
+    assert placed(scheduler, TimePassed(), 107.0) == {"a": [3]}
+    assert scheduler.due is None
+
+
+def test_what_comes_after_a_task_that_is_kept_back_does_not_go_before_it_for_ever() -> None:
+    # Worker b was expected to end soon, and does not; what is for a alone would always be there first.
+    scheduler = scheduler_of()
+    assert submit(scheduler, 10, 1, 1) == {"a": [0], "b": [1, 2]}
+    late = TaskSpec("y", len, (), None, (), {"duration": 5})
+    assert placed(scheduler, GraphSubmitted("d", 0, [late], [0]), 0.0) == {}
+    others = [TaskSpec(f"z{n}", len, (), None, (), {"duration": 10, "workers": ["a"]}) for n in range(5)]
+    assert placed(scheduler, GraphSubmitted("d", 1, others, range(5)), 0.0) == {"a": [4]}
+    assert finish(scheduler, "a", 0, 10.0) == {"a": [3]}
+
+
+def test_nothing_is_due_once_a_task_that_was_kept_back_has_gone() -> None:
+    scheduler = scheduler_of()
+    submit(scheduler, 100, 3, 2, 1)
+    assert scheduler.due == 100.0
+    assert finish(scheduler, "b", 1, 3.0) == {"b": [3]}
+    assert scheduler.due is None
+
+
+def test_an_amount_that_is_next_to_nothing_may_be_taken_any_number_of_times() -> None:
+    scheduler = scheduler_of(1, {"memory": 1e18})
+    assert submit(scheduler, *[2] * 5, resources={"memory": 1e-300}) == {"a": [0, 2], "b": [1, 3]}
