@@ -16,8 +16,9 @@ _LONG: Final = 1.0
 """Seconds from which on it costs a task nothing to be given to a worker only when that has a free slot."""
 
 _LOOK: Final = 5e-6
-"""The more workers there are the longer a look at all of them takes, and the more often one has a free slot: tasks have
-to last so many seconds, times the square of the number of workers, for the looks to take a few per cent at most."""
+"""The more workers there are the longer a look at all of them takes, and the more slots the more often one is free:
+tasks have to last so many seconds, times the square of the number of workers, times the slots of one, for the looks to
+take a few per cent at most."""
 
 _GAIN: Final = 1.5
 """So many times as long it would have to wait here as there: what is expected of either is seldom exact."""
@@ -52,7 +53,7 @@ class Patience:
     def keep(self, ts: TaskState, worker: WorkerState, offered: Sequence[WorkerState], now: float) -> bool:
         """Keep a ready task back if it should not go to ``worker``, chosen of those ``offered``, which have room; tell
         whether it was kept."""
-        if 0.0 < ts.waits_until <= now or not self._is_long(ts):
+        if 0.0 < ts.waits_until <= now or not self._is_long(ts, worker):
             return False
         needs = ts.needs
         if any(starts_at_once(one, needs) for one in offered):
@@ -65,8 +66,10 @@ class Patience:
         self._due = min(self._due, ts.waits_until)
         return True
 
-    def _is_long(self, ts: TaskState) -> bool:
-        return ts.needs.workers is None and duration_of(ts) >= max(_LONG, _LOOK * len(self._state.workers) ** 2)
+    def _is_long(self, ts: TaskState, worker: WorkerState) -> bool:
+        needs = ts.needs
+        slots = worker.capacity.executors.get(needs.executor, 0)
+        return needs.workers is None and duration_of(ts) >= max(_LONG, _LOOK * slots * len(self._state.workers) ** 2)
 
     def _comes_sooner(self, ts: TaskState, seconds: float) -> bool:
         """Whether a worker without room would come to a task within so many seconds."""
